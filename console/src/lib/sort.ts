@@ -1,22 +1,25 @@
-/** The order of a table, as the address has it: the name of a column with the highest value first, or with `_asc` the lowest. */
+/** The order of a table, as the address has it: the name of a column in its usual direction, or with `_reversed` the other. */
 
 export interface Sort {
   by: string;
-  isAscending: boolean;
+  isReversed: boolean;
 }
+type Direction = "ascending" | "descending";
 
-const ASCENDING = /_asc$/;
+const REVERSED = /_reversed$/;
 
-/** Reads an order by one of these columns; the usual one, highest first, if it is another. */
+/** Reads an order by one of these columns; the usual one if it is another. */
 export function sortOf(text: string | undefined, columns: object, usual: string): Sort {
-  const by = text?.replace(ASCENDING, "") ?? usual;
-  return Object.hasOwn(columns, by)
-    ? { by, isAscending: ASCENDING.test(text ?? "") }
-    : { by: usual, isAscending: false };
+  const by = text?.replace(REVERSED, "") ?? usual;
+  return Object.hasOwn(columns, by) ? { by, isReversed: REVERSED.test(text ?? "") } : { by: usual, isReversed: false };
 }
 
 /** The order after its column is chosen: the reverse if it was chosen before. */
-export const toggled = (sort: Sort, by: string): string => (sort.by === by && !sort.isAscending ? `${by}_asc` : by);
+export const toggled = (sort: Sort, by: string): string => (sort.by === by && !sort.isReversed ? `${by}_reversed` : by);
 
-export const directionOf = (sort: Sort): "ascending" | "descending" => (sort.isAscending ? "ascending" : "descending");
-export const arrowOf = (sort: Sort): string => (sort.isAscending ? " ▴" : " ▾");
+/** The direction of an order whose column has a usual one. */
+export function directionOf({ isReversed }: Sort, usual: Direction = "descending"): Direction {
+  return isReversed === (usual === "descending") ? "ascending" : "descending";
+}
+
+export const arrowOf = (direction: Direction): string => (direction === "ascending" ? " ▴" : " ▾");
