@@ -30,7 +30,7 @@ const LOG_MAX: u64 = 100_000;
 
 /// Sums over threads that were read so far.
 pub(super) struct Sums {
-    /// Time from which turns count that end, and before which, in microseconds since the Unix epoch.
+    /// Period in which the turns that count end, in microseconds since the Unix epoch.
     period: Range<i64>,
     page: CostPage,
     groups: BTreeMap<(CostBy, String), CostTotal>,
