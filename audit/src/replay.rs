@@ -8,7 +8,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
 use shared::{Divergence, DivergenceCounts, Event, Field};
-use store::{Conditions, Error, Finding, Reader, Recorded, Store, ThreadId, ThreadScan};
+use store::{Error, Finding, Reader, Recorded, Store, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 
 use crate::cohort::Stray;
@@ -135,7 +135,7 @@ pub async fn replay_some(
         if max_events <= all.events {
             break;
         }
-        let round = ThreadScan::of(Conditions::default(), 1).only(Some(*thread));
+        let round = ThreadScan::of(*thread, 1);
         all = all.and(found(store, strategies, &round, wording).await?);
         read += 1;
     }

@@ -74,9 +74,10 @@ pub use log::{
     ANSWER_BEAT, AttachmentContent, AwaitedAnswer, CancelRequest, Chain, ConnectionSettings, Counts,
     DeadWorker, Distributed, DryRun, EndedTurn, Failure, Failures, Fork, Head, Heads, IdOf, Idempotency,
     LostAnswer, MOST_SUBMITTED, NewLog, NewThread, NewTurn, Opening, Order, PartOfId, PendingCount,
-    PendingFilter, PendingTurn, Queued, RANKED_MAX, Range, Rank, RankOrder, ReadModelUpdate, Reader, Recorded, Runnable,
-    SHORT_ID, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadScan, Turn,
-    TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint, plain,
+    PendingFilter, PendingTurn, Queued, RANKED_MAX, Range, Rank, RankOrder, ReadModelUpdate, Reader,
+    Recorded, Runnable, SHORT_ID, Selected, ServerInfo, Store, Stored, Submitted, Thread, ThreadFilter,
+    ThreadId, ThreadScan, Turn, TurnFilter, TurnId, TurnUpdate, WaitReason, Withdrawal, error_fingerprint,
+    plain,
 };
 pub use mcp_servers::{McpOffer, McpResource, McpServerRecord};
 pub use pauses::Pause;

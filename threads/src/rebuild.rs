@@ -68,7 +68,7 @@ pub async fn rebuild(
     round: &ThreadScan,
     dry_run: DryRun,
 ) -> Result<Rebuilt, Error> {
-    let alone = round.thread.is_some();
+    let alone = round.only().is_some();
     let shared = (store.clone(), strategies.clone());
     let ranges = round.for_each(store, move |range| {
         let (store, strategies) = shared.clone();

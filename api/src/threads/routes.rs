@@ -10,7 +10,7 @@ use api_types::{
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use shared::{DivergenceCounts, Replayer};
-use store::{Conditions, Differs, Finding, Mistyped, ThreadId, ThreadScan, Wrong};
+use store::{Differs, Finding, Mistyped, ThreadId, ThreadScan, Wrong};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
@@ -137,7 +137,7 @@ pub(crate) async fn verify(
         return Err(Kind::Unavailable.because("the API is stopping"));
     };
     let store = &app.backends.store;
-    let one = ThreadScan::of(Conditions::default(), 1).only(Some(id));
+    let one = ThreadScan::of(id, 1);
     let Audited { verified, rebuilt, .. } =
         ::threads::verify(store, &app.strategies, &one, Arc::new(())).await?;
     let (attachments, others): (Vec<_>, Vec<_>) =

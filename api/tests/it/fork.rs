@@ -49,7 +49,7 @@ async fn a_fork_can_give_another_answer() {
     let turns = api.get(&format!("/v1/turns?thread_id={thread}")).await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 2);
     assert!(turns["data"].as_array().unwrap().iter().all(|copy| copy["id"] != id_of(&turn)));
-    let scan = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(thread));
+    let scan = store::ThreadScan::of(thread, 1);
     assert!(
         threads::rebuild(&api.backends.store, &api.strategies, &scan, DryRun::Yes)
             .await

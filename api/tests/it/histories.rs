@@ -2,7 +2,7 @@
 
 use axum::http::header;
 use serde_json::{Value, json};
-use store::{Conditions, Differs, DryRun, ThreadScan};
+use store::{Differs, DryRun, ThreadScan};
 use threads::StrategyRegistry;
 
 use crate::{
@@ -141,7 +141,7 @@ async fn a_thread_is_found_after_its_rows_were_lost() {
     let mut client = Client::of("probe");
     let (_, thread) = client.say(&api, ASK).await;
     store::testing::corrupt_read_models(&api.backends.store).await.unwrap();
-    let all = ThreadScan::of(Conditions::default(), 1);
+    let all = ThreadScan::of_all(1);
     let strategies = StrategyRegistry::new(strategies::all());
     let rebuilt = threads::rebuild(&api.backends.store, &strategies, &all, DryRun::No).await.unwrap();
     assert_eq!(rebuilt.found.get(&Differs::TurnMissing), Some(&1), "{rebuilt:?}");

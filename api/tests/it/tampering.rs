@@ -14,7 +14,7 @@ use audit::checkpoints::{self, Asked, Gone, Key, Place, Report, Verdict};
 use serde_json::json;
 use shared::PauseKind;
 use store::{
-    Conditions, ForgottenModel, Pause, Pin, Store, ThreadScan,
+    ForgottenModel, Pause, Pin, Store, ThreadScan,
     integrity::coverage::COLUMNS,
     testing::{
         schema::{self, Column},
@@ -262,7 +262,7 @@ async fn verify(store: &Store, checkpoint: &Path) -> Report {
 }
 
 fn scan() -> ThreadScan {
-    ThreadScan::of(Conditions::default(), 2)
+    ThreadScan::of_all(2)
 }
 
 #[tokio::test]

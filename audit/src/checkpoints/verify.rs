@@ -39,9 +39,9 @@ pub async fn verify(
     round: &ThreadScan,
     asked: &Asked,
 ) -> Result<Report, Error> {
-    let scope = if round.thread.is_some() { Scope::Thread } else { Scope::All };
+    let scope = if round.only().is_some() { Scope::Thread } else { Scope::All };
     let mut report = Report::of(store.coverage(scope));
-    let index = Arc::new(attested(&mut report, asked, round.thread, store.store_id().await?)?);
+    let index = Arc::new(attested(&mut report, asked, round.only(), store.store_id().await?)?);
     let attested: Arc<dyn AttestedHeads> = Arc::<Index>::clone(&index);
     let audited = match threads::verify(store, strategies, round, attested).await {
         // The thread never existed, or was removed.

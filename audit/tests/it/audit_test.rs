@@ -7,7 +7,7 @@ use std::{
 
 use audit::checkpoints::{self, Asked, Gone, Key, Made, Place, Report};
 use shared::{Event, Message, TurnStarted};
-use store::{Conditions, DryRun, NewTurn, Opening, Store, Stored, ThreadId, ThreadScan, testing::tamper};
+use store::{DryRun, NewTurn, Opening, Store, Stored, ThreadId, ThreadScan, testing::tamper};
 use threads::StrategyRegistry;
 
 /// A store, its checkpoints, and an independent copy.
@@ -178,5 +178,5 @@ pub(crate) fn all_strategies() -> StrategyRegistry {
 }
 
 pub(crate) fn scan(thread: Option<ThreadId>) -> ThreadScan {
-    ThreadScan::of(Conditions::default(), 2).only(thread)
+    thread.map_or_else(|| ThreadScan::of_all(2), |thread| ThreadScan::of(thread, 2))
 }

@@ -8,7 +8,7 @@ use audit::{
 };
 use serde_json::{Value, json};
 use shared::{Abandoned, Answered, Asked, Event, Request, Response, ToolCall, ToolOutput};
-use store::{Conditions, Recorded, Store, ThreadScan};
+use store::{Recorded, Store, ThreadScan};
 use threads::StrategyRegistry;
 
 use crate::replay::store_log;
@@ -39,7 +39,7 @@ async fn assert_changes(url: &str) {
         let mut changes = Changes::default();
         changes.set("planner", key, value);
         let price: Prices = Arc::new(|_, _| Some(1_000));
-        let scan = ThreadScan::of(Conditions::default(), 2);
+        let scan = ThreadScan::of_all(2);
         what_if(&store, today, &scan, &changes, &price).await.unwrap()
     };
 

@@ -8,7 +8,7 @@ use audit::{
     replay::{Report, replay},
     testing::{Corpus, Mutant},
 };
-use store::{Conditions, Error, Reader, Recorded, ThreadId, ThreadScan};
+use store::{Error, Reader, Recorded, ThreadId, ThreadScan};
 use threads::StrategyRegistry;
 use uuid::Uuid;
 
@@ -61,7 +61,7 @@ impl Figure for Replay {
             }
         }
         let strategies = StrategyRegistry::new(strategies::all());
-        let round = ThreadScan::of(Conditions::default(), 2);
+        let round = ThreadScan::of_all(2);
         let (mut rate, mut floor) = (vec![], vec![]);
         for _ in 0..bench.effort.rounds() {
             bench.round()?;

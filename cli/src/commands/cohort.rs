@@ -5,7 +5,7 @@ use std::{fs, io::Read as _, path::Path};
 use audit::cohort::{Cohort, MOST_THREADS, Stray};
 use indicatif::ProgressBar;
 use serde_json::json;
-use store::{Store, ThreadScan};
+use store::{Selected, Store, ThreadScan};
 
 use super::{
     Context,
@@ -40,7 +40,7 @@ pub(super) async fn chosen(
     let round = select_visible(ctx, store, selection, spinner).await?;
     let Some(cohort) = cohort else { return Ok(Chosen { round, strays: Vec::new() }) };
     let (heads, strays) = cohort.check(store, ctx.tenant.as_deref()).await?;
-    Ok(Chosen { round: round.up_to(Some(heads)), strays })
+    Ok(Chosen { round: ThreadScan { threads: Selected::UpTo(heads), ..round }, strays })
 }
 
 /// Freezes the selected threads.

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use queue::clock;
 use reqwest::Url;
-use store::{Conditions, TurnFilter};
+use store::{Conditions, Selected, TurnFilter};
 
 use super::{Context, source::Source};
 use crate::{
@@ -26,10 +26,14 @@ pub(super) async fn select_visible(
     spinner: &ProgressBar,
 ) -> anyhow::Result<store::ThreadScan> {
     let mut round = select(ctx, store, selection, spinner).await?;
-    check_recorded_strategies(ctx, store, &round.turns).await?;
-    if let (None, Some(tenant)) = (round.thread, &ctx.tenant) {
-        round.turns = round.turns.and_tenant(tenant);
+    if let Selected::With(turns) = &round.threads {
+        check_recorded_strategies(ctx, store, turns).await?;
     }
+    round.threads = match (round.threads, &ctx.tenant) {
+        (Selected::All, Some(tenant)) => Selected::With(Conditions::default().and_tenant(tenant)),
+        (Selected::With(turns), Some(tenant)) => Selected::With(turns.and_tenant(tenant)),
+        (threads, _) => threads,
+    };
     Ok(round)
 }
 
@@ -87,9 +91,7 @@ pub(super) async fn select(
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let spinner = spinner.clone();
     Ok(store::ThreadScan {
-        thread,
-        turns,
-        heads: None,
+        threads: thread.map_or_else(|| turns.into(), Selected::One),
         jobs: selection.jobs.map_or_else(cores, usize::from),
         progress: Arc::new(move |threads| spinner.inc(threads)),
     })

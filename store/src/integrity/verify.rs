@@ -140,11 +140,11 @@ impl Store {
         });
         let (parts, readers): (Vec<_>, Vec<_>) = ranges.await?.into_iter().unzip();
         let mut all = parts.into_iter().fold(Verified::default(), Verified::and);
-        if round.thread.is_some() || round.is_of_all() {
-            (all.mistyped_rows, all.mistyped) = self.mistyped(round.thread).await?;
+        if round.only().is_some() || round.is_of_all() {
+            (all.mistyped_rows, all.mistyped) = self.mistyped(round.only()).await?;
             all.found += all.mistyped_rows;
         }
-        match round.thread {
+        match round.only() {
             Some(thread) if all.threads == 0 => Err(Error::UnknownThread(thread)),
             Some(_) | None => Ok((all, readers)),
         }

@@ -117,7 +117,7 @@ pub use rows::{Recorded, Stored};
 pub use server_info::ServerInfo;
 pub use short_ids::{IdOf, PartOfId, SHORT_ID};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
-pub use thread_ranges::{Heads, Range, ThreadScan};
+pub use thread_ranges::{Heads, Range, Selected, ThreadScan};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};
 

@@ -80,7 +80,7 @@ impl Store {
         R: Reader,
         M: Fn() -> R + Clone + Send + 'static,
     {
-        let (database, heads) = (self.database.clone(), round.heads.clone());
+        let (database, heads) = (self.database.clone(), round.heads().cloned());
         let ranges = round.for_each(self, move |range| {
             let (database, heads, mut reader) = (database.clone(), heads.clone(), make());
             async move {
@@ -102,7 +102,7 @@ impl Store {
             }
         });
         let ranges = ranges.await?;
-        match round.thread {
+        match round.only() {
             Some(thread) if ranges.iter().all(|(events, _)| *events == 0) => {
                 Err(Error::UnknownThread(thread))
             }

@@ -39,15 +39,47 @@ const BEFORE_FIRST: i64 = i64::MIN;
 /// Threads of which only the beginnings are scanned, each with the number of its events.
 pub type Heads = Arc<BTreeMap<ThreadId, u64>>;
 
+/// Threads to scan.
+#[derive(Clone)]
+pub enum Selected {
+    /// All threads, also those without turns.
+    All,
+    /// Only this thread.
+    One(ThreadId),
+    /// Threads with a turn that matches.
+    With(Conditions),
+    /// Exactly these threads, each up to its head.
+    UpTo(Heads),
+}
+
+impl fmt::Debug for Selected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::All => f.write_str("All"),
+            Self::One(thread) => write!(f, "One({thread})"),
+            Self::With(turns) => write!(f, "With({turns:?})"),
+            Self::UpTo(heads) => write!(f, "UpTo({} heads)", heads.len()),
+        }
+    }
+}
+
+impl From<Conditions> for Selected {
+    fn from(turns: Conditions) -> Self {
+        if turns == Conditions::default() { Self::All } else { Self::With(turns) }
+    }
+}
+
+impl From<ThreadId> for Selected {
+    fn from(thread: ThreadId) -> Self {
+        Self::One(thread)
+    }
+}
+
 /// Selection of threads to scan, and the concurrency.
 #[derive(Clone)]
 pub struct ThreadScan {
-    /// Scan only this thread.
-    pub thread: Option<ThreadId>,
-    /// Scan threads with a turn that matches; without conditions, threads without turns too.
-    pub turns: Conditions,
-    /// Scan exactly these threads, each up to its head, whatever `thread` and `turns` select.
-    pub heads: Option<Heads>,
+    /// Threads to scan.
+    pub threads: Selected,
     /// Ranges in progress; capped at the number of connections.
     pub jobs: usize,
     /// Called with the number of threads scanned since the last call.
@@ -57,9 +89,7 @@ pub struct ThreadScan {
 impl fmt::Debug for ThreadScan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadScan")
-            .field("thread", &self.thread)
-            .field("turns", &self.turns)
-            .field("heads", &self.heads.as_ref().map(|heads| heads.len()))
+            .field("threads", &self.threads)
             .field("jobs", &self.jobs)
             .finish_non_exhaustive()
     }
@@ -87,26 +117,35 @@ impl Range {
 }
 
 impl ThreadScan {
-    /// Creates a scan of all threads with a matching turn, `jobs` ranges at a time, without progress reports.
-    pub fn of(turns: Conditions, jobs: usize) -> Self {
-        Self { thread: None, turns, heads: None, jobs, progress: Arc::new(|_| ()) }
+    /// Creates a scan, `jobs` ranges at a time, without progress reports.
+    pub fn of(threads: impl Into<Selected>, jobs: usize) -> Self {
+        Self { threads: threads.into(), jobs, progress: Arc::new(|_| ()) }
     }
 
-    /// Restricts the scan to one thread, if given.
-    #[must_use]
-    pub fn only(self, thread: Option<ThreadId>) -> Self {
-        Self { thread, ..self }
-    }
-
-    /// Restricts the scan to these threads, each up to its head, if given.
-    #[must_use]
-    pub fn up_to(self, heads: Option<Heads>) -> Self {
-        Self { heads, ..self }
+    /// Creates a scan of all threads.
+    pub fn of_all(jobs: usize) -> Self {
+        Self::of(Selected::All, jobs)
     }
 
     /// Returns true if the scan covers all threads.
     pub fn is_of_all(&self) -> bool {
-        self.heads.is_none() && self.thread.is_none() && self.turns == Conditions::default()
+        matches!(self.threads, Selected::All)
+    }
+
+    /// Returns the thread of a scan of one thread.
+    pub fn only(&self) -> Option<ThreadId> {
+        match self.threads {
+            Selected::One(thread) => Some(thread),
+            Selected::All | Selected::With(_) | Selected::UpTo(_) => None,
+        }
+    }
+
+    /// Returns the heads up to which threads are scanned, if not whole.
+    pub fn heads(&self) -> Option<&Heads> {
+        match &self.threads {
+            Selected::UpTo(heads) => Some(heads),
+            Selected::All | Selected::One(_) | Selected::With(_) => None,
+        }
     }
 
     /// Runs `work` on every range, and returns the results in no particular order.
@@ -120,9 +159,8 @@ impl ThreadScan {
         F: Future<Output = Result<T, Error>> + Send,
         W: Fn(Range) -> F + Clone + Send + 'static,
     {
-        let (database, only, turns) = (store.database.clone(), self.thread, self.turns.clone());
-        let ranges = Ranges { database, only, turns, heads: self.heads.clone(), after: None, over: false };
-        let ranges = Arc::new(Mutex::new(ranges));
+        let (database, threads) = (store.database.clone(), self.threads.clone());
+        let ranges = Arc::new(Mutex::new(Ranges { database, threads, after: None, over: false }));
         let connections = usize::try_from(store.database.connections).unwrap_or(1);
         let mut jobs = JoinSet::new();
         for _ in 0..self.jobs.clamp(1, connections.max(1)) {
@@ -151,9 +189,7 @@ impl ThreadScan {
 
 struct Ranges {
     database: Database,
-    only: Option<ThreadId>,
-    turns: Conditions,
-    heads: Option<Heads>,
+    threads: Selected,
     after: Option<ThreadId>,
     over: bool,
 }
@@ -163,20 +199,19 @@ impl Ranges {
         if self.over {
             return Ok(None);
         }
-        if let (Some(thread), None) = (self.only, &self.heads) {
-            self.over = true;
-            return Ok(Some(Range::of(thread, 0)));
-        }
         let (after, db) = (self.after, &self.database.pool);
-        let is_of_all = self.heads.is_none() && self.turns == Conditions::default();
-        let threads = match &self.heads {
-            Some(heads) => next_of(heads, after),
-            None if is_of_all => threads(db, after).await?,
-            None => threads_with(db, &self.turns, after).await?,
+        let threads = match &self.threads {
+            Selected::One(thread) => {
+                self.over = true;
+                return Ok(Some(Range::of(*thread, 0)));
+            }
+            Selected::All => threads(db, after).await?,
+            Selected::With(turns) => threads_with(db, turns, after).await?,
+            Selected::UpTo(heads) => next_of(heads, after),
         };
         // The first range contains a thread of the nil id.
         let after = after.map_or((ThreadId::nil(), BEFORE_FIRST), |thread| (thread, i64::MAX));
-        let sparse = !is_of_all || self.database.is_distributed;
+        let sparse = !matches!(self.threads, Selected::All) || self.database.is_distributed;
         let Some(last) = threads.last().copied() else {
             self.over = true;
             return Ok(None);

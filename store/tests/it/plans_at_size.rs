@@ -337,7 +337,7 @@ async fn lookups(postgres: &Postgres) -> Vec<String> {
         FEW => |store| store.lost_its_log(thread);
         FEW => |store| events(store.clone());
         FEW => |store| until(store.clone());
-        FEW => |store| store.verify(&ThreadScan::of(Conditions::default(), 1).only(Some(thread)));
+        FEW => |store| store.verify(&ThreadScan::of(thread, 1));
         FEW => |store| store.attachment(thread, CONTENT);
         FEW => |store| store.conversation(thread);
         FEW => |store| store.submitted("default", &key);

@@ -11,8 +11,7 @@ use std::{
 use queue::clock;
 use shared::{Graph, Message};
 use store::{
-    CauseCount, Conditions, CountedEnd, DryRun, Opening, Resolution, Store, ThreadScan, UsageShare,
-    testing::tamper,
+    CauseCount, CountedEnd, DryRun, Opening, Resolution, Store, ThreadScan, UsageShare, testing::tamper,
 };
 use threads::StrategyRegistry;
 use tokio::time::timeout;
@@ -128,7 +127,7 @@ async fn clear(store: &Store) {
 }
 
 async fn rebuild(store: &Store) {
-    let scan = ThreadScan::of(Conditions::default(), 2);
+    let scan = ThreadScan::of_all(2);
     threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::No).await.unwrap();
 }
 

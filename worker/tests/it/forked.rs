@@ -18,7 +18,7 @@ use queue::{Lane, RedisNotifications, RedisQueue, Schedule, clock};
 use serde_json::Value;
 use shared::{DynThread, Event, Fault, Goto, Graph, Request, Response, RunStatus, replay, rerun};
 use shared::{ThreadStatus, TurnStatus};
-use store::{Conditions, DryRun, Opening, Store, ThreadId, ThreadScan};
+use store::{DryRun, Opening, Store, ThreadId, ThreadScan};
 use threads::{Backends, ImportedEvent, NewFork, StrategyRegistry, rename_turns};
 use tokio::time::{sleep, timeout};
 use uuid::Uuid;
@@ -237,7 +237,7 @@ fn check_fork(
 
 /// Checks that rows match logs and hash chains hold, for forks and sources.
 async fn rows_match(store: &Store, forks: usize) {
-    let scan = ThreadScan::of(Conditions::default(), 1);
+    let scan = ThreadScan::of_all(1);
     let rebuilt =
         threads::rebuild(store, &StrategyRegistry::new(strategies::all()), &scan, DryRun::Yes).await.unwrap();
     assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");

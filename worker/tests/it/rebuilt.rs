@@ -182,7 +182,7 @@ async fn rebuild(store: &Store, scan: &ThreadScan, dry_run: DryRun) -> Rebuilt {
 }
 
 fn everything() -> ThreadScan {
-    ThreadScan::of(Conditions::default(), 2)
+    ThreadScan::of_all(2)
 }
 
 /// Returns everything about the rows that a log determines; the time of the last write is not part of it.

@@ -11,7 +11,7 @@ use audit::{CostTotal, Purpose, Share, Spending};
 use queue::clock;
 use serde_json::{Value, json};
 use shared::{Event, UsageTotal, is_template_hash, usd};
-use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
+use store::{Conditions, Error, Reader, Recorded, Selected, Store, ThreadId, TurnFilter, TurnId};
 use world::Price;
 
 use crate::{
@@ -88,7 +88,10 @@ pub(super) async fn run(
     // All turns of a thread belong to one tenant, so a tenant alone needs no filter on turns.
     let has_filter = selection.filter.is_some() || selection.since.is_some();
     let round = select_visible(ctx, store, selection, &spinner).await?;
-    let turns = has_filter.then(|| round.turns.clone());
+    let turns = match &round.threads {
+        Selected::With(turns) if has_filter => Some(turns.clone()),
+        Selected::All | Selected::One(_) | Selected::With(_) | Selected::UpTo(_) => None,
+    };
     let by = view.by;
     let parameters = Arc::new(Parameters { store: store.clone(), by, turns, prices: prices(&ctx.settings) });
     let totals = Arc::new(Mutex::new(Totals::default()));

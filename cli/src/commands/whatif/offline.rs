@@ -41,7 +41,7 @@ pub(super) async fn replayed(
     let mut report = what_if(store, &ctx.strategies, &round, changes, &configured_prices(ctx)).await?;
     report.add_strays(strays);
     spinner.finish_and_clear();
-    Ok((report, round.heads))
+    Ok((report, round.heads().cloned()))
 }
 
 /// The other side of a replay.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{decided, engines, opened, tamper};
 use store::{
-    Conditions, Error, Pin, Store, ThreadScan, Wrong,
+    Error, Pin, Store, ThreadScan, Wrong,
     testing::schema::{self, Column},
 };
 
@@ -51,7 +51,7 @@ async fn names_every_value(store: &Store) -> Result<(), Error> {
     tamper::execute(store, "UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1", beside.thread)
         .await?;
 
-    let verified = store.verify(&ThreadScan::of(Conditions::default(), 2)).await?;
+    let verified = store.verify(&ThreadScan::of_all(2)).await?;
     let broken = verified.findings.iter().find(|it| it.thread == beside.thread);
     assert_eq!(broken.map(|it| (it.seq, it.wrong)), Some((3, Wrong::Broken)), "{verified:#?}");
     let of_events = verified.findings.iter().filter(|it| it.wrong == Wrong::Mistyped);

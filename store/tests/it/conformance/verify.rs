@@ -1,13 +1,11 @@
 //! Verification finds every change to stored events and names the first event that does not fit.
 
 use super::{decided, opened, tamper};
-use store::{
-    Conditions, Error, Head, Store, Stored, ThreadId, ThreadScan, Verified, Wrong, integrity::hash_chain,
-};
+use store::{Error, Head, Store, Stored, ThreadId, ThreadScan, Verified, Wrong, integrity::hash_chain};
 
 /// Scans one thread, or all of them with some concurrency.
 pub(super) fn round(thread: Option<ThreadId>) -> ThreadScan {
-    ThreadScan::of(Conditions::default(), 3).only(thread)
+    thread.map_or_else(|| ThreadScan::of_all(3), |thread| ThreadScan::of(thread, 3))
 }
 
 /// Expected finding of a damaged log: event number, kind, and number of broken links.
