@@ -19,8 +19,12 @@ const SECOND: i64 = 1_000_000;
 /// Time between two signs of life of a process.
 pub(super) const BEAT: i64 = 5 * SECOND;
 
-/// Time without a sign of life after which a row belongs to no process.
-const MISSING_AFTER: i64 = 60 * SECOND;
+/// Time without a sign of life after which a row belongs to no process. Long enough for an append of the process to have ended, and so
+/// short that its rest is indexed before the index counts as behind.
+const MISSING_AFTER: i64 = 30 * SECOND;
+
+/// Age of an event that is not indexed from which on the index is behind.
+const BEHIND_AFTER: i64 = 60 * SECOND;
 
 /// Time from an event to its mark. An append takes at most twenty seconds.
 const MARKED_AFTER: i64 = 60 * SECOND;
@@ -57,7 +61,7 @@ struct Row {
 const ALL: &str = "SELECT id, seen_at, indexed_until, after_thread FROM search_writers";
 
 impl Store {
-    /// Begins to mark what this process appends. If no process has indexed for a minute, a scan reads what changed since then.
+    /// Begins to mark what this process appends. If no process has indexed for half a minute, a scan reads what changed since then.
     ///
     /// # Errors
     ///
@@ -76,7 +80,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the database does not answer; another process then finds the row of this one after a minute.
+    /// [`Error::Unavailable`] if the database does not answer; another process then finds the row of this one after half a minute.
     pub async fn end_indexing(&self) -> Result<(), Error> {
         self.search.is_attended.store(false, std::sync::atomic::Ordering::Relaxed);
         let scans = std::mem::take(&mut *self.search.scans.lock().await);
@@ -156,7 +160,7 @@ impl Store {
         }
         let others = rows.iter().filter(|row| !row.id.is_nil());
         let indexed_until = others.map(|row| row.indexed_until).min().unwrap_or(now);
-        Ok(SearchProgress { indexed_until, is_behind: indexed_until < now - MISSING_AFTER })
+        Ok(SearchProgress { indexed_until, is_behind: indexed_until < now - BEHIND_AFTER })
     }
 
     /// Refuses conditions that the search index answers if it is switched off, or may lack events that they should find.
