@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B-V1jAdZ.css",
+        path: "/assets/index-Bjola17r.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "d700302864f6097fe4fccf67d0008df2",
-        content: include_bytes!("assets/index-B-V1jAdZ.css"),
-        brotli: include_bytes!("assets/index-B-V1jAdZ.css.br"),
+        hash: "394e97bf30b58a27581ed6612c6dc1dc",
+        content: include_bytes!("assets/index-Bjola17r.css"),
+        brotli: include_bytes!("assets/index-Bjola17r.css.br"),
     },
     Asset {
-        path: "/assets/index-F2HCdhxe.js",
+        path: "/assets/index-CPzZMit7.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "da71cbae01933e017cb38acf007bf07f",
-        content: include_bytes!("assets/index-F2HCdhxe.js"),
-        brotli: include_bytes!("assets/index-F2HCdhxe.js.br"),
+        hash: "0f4be8f2954a166773431c45cac28569",
+        content: include_bytes!("assets/index-CPzZMit7.js"),
+        brotli: include_bytes!("assets/index-CPzZMit7.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "b3d72fbea9392586808c6c997e58b075",
+        hash: "719cd3a046e49d12144a7af519a64715",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
