@@ -151,6 +151,14 @@ pub struct Session {
     pub expires_at: String,
 }
 
+/// Ways to sign in to the console.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignInWays {
+    /// Host of the issuer whose pages sign people in, at `/v1/session/oidc`; null if only keys do.
+    #[schema(example = "login.example.org")]
+    pub issuer: Option<String>,
+}
+
 /// The sender of a request, as the API knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Caller {
