@@ -263,8 +263,7 @@ fn open_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(health::readyz))
         .routes(routes!(openapi_page::openapi))
         // A session whose key is no longer valid can be ended, too.
-        .routes(routes!(session::end))
-        .routes(routes!(sign_in::ways))
+        .routes(routes!(session::end, sign_in::ways))
         .routes(routes!(sign_in::begin))
         .routes(routes!(sign_in::finish))
 }
