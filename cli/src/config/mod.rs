@@ -40,7 +40,7 @@ pub use commands::CommandSettings;
 pub use error::ConfigError;
 pub use limits::{LimitSettings, ModelLimits, ServerLimits};
 pub use load::{Flag, Sources};
-pub use oidc::{OidcSettings, SessionToken, SignInSettings};
+pub use oidc::{OidcSettings, SignInSettings};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{

@@ -44,19 +44,10 @@ pub struct SignInSettings {
     /// Scopes that are requested of the issuer.
     #[serde(default = "scopes")]
     pub scopes: Vec<String>,
-    /// Token that a session is made of. `None`: the ID token if the audience is the client, else the access token.
+    /// Token that a session is made of, `id_token` or `access_token`. `None`: the ID token if the audience is the client, else the access
+    /// token.
     #[serde(default)]
-    pub token: Option<SessionToken>,
-}
-
-/// Token of an issuer that a session is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionToken {
-    /// The ID token.
-    IdToken,
-    /// The access token.
-    AccessToken,
+    pub token: Option<String>,
 }
 
 fn tenant_claim() -> String {

@@ -4,7 +4,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::{
-    config::{OidcSettings, SecretRef, SessionToken, SignInSettings},
+    config::{OidcSettings, SecretRef, SignInSettings},
     exit::{CliError, Exit},
 };
 
@@ -32,16 +32,7 @@ pub(super) fn oidc(settings: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
 /// The sign-in with the pages of the issuer, if it is configured.
 pub(super) fn sign_in(issuer: &OidcSettings) -> anyhow::Result<Option<api::SignInConfig>> {
     let Some(settings) = &issuer.sign_in else { return Ok(None) };
-    let by_audience =
-        if issuer.audience == settings.client_id { SessionToken::IdToken } else { SessionToken::AccessToken };
-    let token = match settings.token.unwrap_or(by_audience) {
-        SessionToken::IdToken if issuer.audience != settings.client_id => {
-            let why = "an ID token is for the client: set api.oidc.audience to the client_id, or choose \"access_token\"";
-            return Err(wrong("token", why));
-        }
-        SessionToken::IdToken => api::SessionToken::Id,
-        SessionToken::AccessToken => api::SessionToken::Access,
-    };
+    let token = token(issuer, settings)?;
     check_client_id(&settings.client_id)?;
     check_scopes(settings)?;
     Ok(Some(api::SignInConfig {
@@ -55,6 +46,21 @@ pub(super) fn sign_in(issuer: &OidcSettings) -> anyhow::Result<Option<api::SignI
     }))
 }
 
+/// The token that a session is made of.
+fn token(issuer: &OidcSettings, settings: &SignInSettings) -> anyhow::Result<api::SessionToken> {
+    let is_for_client = issuer.audience == settings.client_id;
+    match settings.token.as_deref() {
+        None if is_for_client => Ok(api::SessionToken::Id),
+        None | Some("access_token") => Ok(api::SessionToken::Access),
+        Some("id_token") if is_for_client => Ok(api::SessionToken::Id),
+        Some("id_token") => {
+            let why = "an ID token is for the client: set api.oidc.audience to the client_id, or choose \"access_token\"";
+            Err(wrong("token", why))
+        }
+        Some(_) => Err(wrong("token", "it must be \"id_token\" or \"access_token\"")),
+    }
+}
+
 /// Parses a URL over which nothing is sent in the clear: https, or http on this machine.
 fn private_url(setting: &str, text: &str) -> anyhow::Result<Url> {
     let is_local = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
@@ -64,7 +70,7 @@ fn private_url(setting: &str, text: &str) -> anyhow::Result<Url> {
         url.filter(|url| url.fragment().is_none() && url.username().is_empty() && url.password().is_none());
     url.ok_or_else(|| {
         let message = format!(
-            "{setting}: {text:?} is not an https URL\nhint: http is for this machine only; a fragment or a user is not allowed"
+            "{setting}: it is not an https URL\nhint: http is for this machine only; a user, a password or a fragment is not allowed"
         );
         CliError::with_exit(Exit::Usage, message)
     })
@@ -154,13 +160,15 @@ mod tests {
             token(&settings(|issuer, _| issuer.audience = "api".to_owned())),
             api::SessionToken::Access
         );
-        let named = settings(|_, sign_in| sign_in.token = Some(SessionToken::AccessToken));
+        let named = settings(|_, sign_in| sign_in.token = Some("access_token".to_owned()));
         assert_eq!(token(&named), api::SessionToken::Access);
         let message = refused(|issuer, sign_in| {
             issuer.audience = "api".to_owned();
-            sign_in.token = Some(SessionToken::IdToken);
+            sign_in.token = Some("id_token".to_owned());
         });
         assert!(message.starts_with("api.oidc.sign_in.token: ") && message.contains("audience"), "{message}");
+        let message = refused(|_, sign_in| sign_in.token = Some("refresh_token".to_owned()));
+        assert!(message.starts_with("api.oidc.sign_in.token: it must be"), "{message}");
     }
 
     #[test]
