@@ -86,7 +86,8 @@ pub(super) fn ended(headers: &HeaderMap, is_secure: bool) -> Result<HeaderValue,
     COOKIE.set(headers, "", 0, is_secure)
 }
 
-/// Attempts that were used, until they expire. An older one may be forgotten earlier; the issuer accepts its code only once, too.
+/// Attempts that this process saw used, until they expire. The oldest of many are forgotten earlier; the issuer, too, accepts a code only
+/// once.
 #[derive(Default)]
 pub(super) struct UsedAttempts(Mutex<BTreeSet<(i64, String)>>);
 

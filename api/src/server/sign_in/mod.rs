@@ -7,6 +7,12 @@
 //!                                   the token into the cookie of the session; 303 to the console
 //! ```
 //!
+//! ## Why the cookie of the session can be strict
+//!
+//! The issuer, another site, leads the browser back. A browser keeps a strict cookie of the response to a whole page's request, whichever
+//! site led there, but sends it with no request of that chain. None needs it: the page of the console is open to all, and the requests of
+//! its script come from its own site. The cookie of the attempt has to come back with the browser, so it is lax.
+//!
 //! **Invariant:** no parameter and no header of a request decides where a browser is sent. It is sent to the configured page of the
 //! issuer, and back to the start of the console.
 
