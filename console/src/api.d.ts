@@ -5478,10 +5478,16 @@ export interface components {
         /** @description Ways to sign in to the console. */
         SignInWays: {
             /**
-             * @description Host of the issuer whose pages sign people in, at `/v1/session/oidc`; null if only keys do.
+             * @description Host of the issuer whose pages sign people in; null if only keys do.
              * @example login.example.org
              */
             issuer?: string | null;
+            /**
+             * @description URL of this API that leads to the pages of the issuer; null without an issuer. A browser that used another name of the API comes
+             *     back to this one.
+             * @example https://turnfold.example.org/v1/session/oidc
+             */
+            url?: string | null;
         };
         /** @description Counts of turns and of model usage in a period. They may lag by ten seconds. */
         Stats: {

@@ -17,7 +17,7 @@ use crate::server::{
     extract::Query,
     problem::{ApiError, Kind},
     session::NewSession,
-    sign_in::{Failure, IssuerReply},
+    sign_in::{Failure, IssuerReply, SignIn},
     state::SharedState,
 };
 
@@ -35,7 +35,8 @@ const DONE: &str = "done";
     responses((status = 200, description = "The ways to sign in.", body = SignInWays))
 )]
 pub(crate) async fn ways(State(app): SharedState) -> Json<SignInWays> {
-    Json(SignInWays { issuer: app.keys.sign_in().ok().map(|sign_in| sign_in.host()) })
+    let sign_in = app.keys.sign_in().ok();
+    Json(SignInWays { issuer: sign_in.map(SignIn::host), url: sign_in.map(SignIn::url) })
 }
 
 /// Sign in with an issuer

@@ -43,6 +43,7 @@ mod pending;
 mod problems;
 mod prompt_strategies;
 mod ratings;
+mod recorder;
 mod responses;
 mod schedules;
 mod scopes;

@@ -1,10 +1,6 @@
 //! Sign-in to the console with the pages of an issuer.
 
-use std::{
-    fmt::{Debug, Write as _},
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use api::{OidcConfig, SessionToken, SignInConfig};
 use axum::{
@@ -16,15 +12,11 @@ use queue::clock;
 use reqwest::Url;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use tracing::{
-    Level, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
 
 use crate::{
     issuer::{claims, with},
     login::{CLIENT, Login},
+    recorder::Recorder,
     test_api::{Reply, TestApi, key_ring},
 };
 
@@ -111,6 +103,7 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     let api = api(&login).await;
     let ways = get(&api, "/v1/session", &[]).await.json();
     assert_eq!(ways["issuer"], login.url("/").authority(), "{ways}");
+    assert_eq!(ways["url"], "https://turnfold.example.org/v1/session/oidc", "{ways}");
     let began = get(&api, BEGIN, &[]).await;
     let (pair, attributes) = cookie(&began, "turnfold-sign-in").unwrap();
     assert_eq!(attributes, format!("Path={CALLBACK}; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
@@ -343,47 +336,12 @@ async fn wrong_callbacks_count_as_wrong_keys() {
 #[tokio::test]
 async fn without_the_setting_there_is_no_sign_in_with_an_issuer() {
     let api = TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[])).await;
-    assert_eq!(get(&api, "/v1/session", &[]).await.json(), json!({"issuer": null}));
+    assert_eq!(get(&api, "/v1/session", &[]).await.json(), json!({"issuer": null, "url": null}));
     for path in [BEGIN, CALLBACK] {
         let reply = get(&api, path, &[("accept", "text/html")]).await;
         assert!(reply.problem(404, "unknown-path").contains("pages of an issuer"), "{reply:?}");
         assert!(reply.json()["hint"].as_str().unwrap().contains("[api.oidc.sign_in]"));
     }
-}
-
-/// Collects the fields of all log messages and spans.
-#[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<String>>);
-
-impl Visit for Recorder {
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        write!(self.0.lock().unwrap(), "{field}={value:?} ").unwrap();
-    }
-}
-
-impl Subscriber for Recorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::INFO
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        span.record(&mut self.clone());
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        values.record(&mut self.clone());
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
 }
 
 #[tokio::test]
@@ -403,7 +361,7 @@ async fn no_code_state_or_token_is_logged() {
     }
     login.go_down();
     sign_in_with(&api, &login, claims()).await.problem(503, "unavailable");
-    let log = recorder.0.lock().unwrap().clone();
+    let log = recorder.text();
     assert!(log.contains("route=\"/v1/session/oidc/callback\""), "{log}");
     assert!(log.contains("does not answer"), "{log}");
     secrets.push("eyJ".to_owned());

@@ -2,9 +2,6 @@
 import { actAs, app } from "./app.svelte.ts";
 import { href, replace, route } from "./route.svelte.ts";
 
-/** Path that leads to the pages of the issuer. */
-export const ISSUER = "/v1/session/oidc";
-
 /** Key under which this tab remembers the view that it left. The API learns no address to send a browser to. */
 const LEFT = "left";
 

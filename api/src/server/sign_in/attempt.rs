@@ -17,6 +17,9 @@ use crate::server::{
     seal::{Seal, random},
 };
 
+/// Path that leads to the page of the issuer.
+pub(super) const BEGIN: &str = "/v1/session/oidc";
+
 /// Path to which the issuer sends a browser back.
 pub(super) const CALLBACK: &str = "/v1/session/oidc/callback";
 

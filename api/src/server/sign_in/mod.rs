@@ -30,7 +30,7 @@ use tracing::warn;
 
 pub use self::config::{SessionToken, SignInConfig};
 use self::{
-    attempt::{Attempt, CALLBACK, UsedAttempts},
+    attempt::{Attempt, BEGIN, CALLBACK, UsedAttempts},
     endpoint::{IssuedTokens, TokenEndpoint},
 };
 pub(crate) use self::{failure::Failure, reply::IssuerReply};
@@ -67,8 +67,7 @@ pub(crate) struct SignedIn {
 
 impl SignIn {
     pub(crate) fn new(config: SignInConfig, seal: Arc<Seal>) -> Self {
-        let origin = config.public_url.origin().ascii_serialization();
-        let redirect_uri = format!("{origin}{CALLBACK}");
+        let redirect_uri = at_origin(&config, CALLBACK);
         let endpoint = TokenEndpoint::new(&config, redirect_uri.clone());
         Self { config, redirect_uri, seal, endpoint, used: UsedAttempts::default() }
     }
@@ -83,6 +82,11 @@ impl SignIn {
         let (url, host) = (&self.config.authorize_url, self.config.authorize_url.host_str());
         let host = host.unwrap_or_default();
         url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Returns the URL at which a browser begins. Its cookie would not come back to another name of this API.
+    pub(crate) fn url(&self) -> String {
+        at_origin(&self.config, BEGIN)
     }
 
     /// Begins an attempt.
@@ -157,4 +161,9 @@ impl SignIn {
         let is_over = caller.expires_at.is_some_and(|end| end <= clock::now());
         if is_over { Err(Failure::Token) } else { Ok(SignedIn { token, expires_at: caller.expires_at }) }
     }
+}
+
+/// Returns the URL of a path at the origin at which browsers reach the API.
+fn at_origin(config: &SignInConfig, path: &str) -> String {
+    format!("{}{path}", config.public_url.origin().ascii_serialization())
 }
