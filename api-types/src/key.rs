@@ -151,6 +151,18 @@ pub struct Session {
     pub expires_at: String,
 }
 
+/// Ways to sign in to the console.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct SignInWays {
+    /// Host of the issuer whose pages sign people in; null if only keys do.
+    #[schema(example = "login.example.org")]
+    pub issuer: Option<String>,
+    /// URL of this API that leads to the pages of the issuer; null without an issuer. A browser that used another name of the API comes
+    /// back to this one.
+    #[schema(example = "https://turnfold.example.org/v1/session/oidc")]
+    pub url: Option<String>,
+}
+
 /// The sender of a request, as the API knows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Caller {

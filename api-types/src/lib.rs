@@ -69,7 +69,7 @@ pub use inbox::{
     SettleRequest, Settled,
 };
 pub use interrupt_kind::InterruptKindSchema;
-pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, Session, UnknownScope};
+pub use key::{Caller, Key, KeyStatus, NewKey, RotateKey, Scope, Session, SignInWays, UnknownScope};
 pub use learned_model::LearnedModel;
 pub use list::{OpenAiList, Page};
 pub use mcp::{

@@ -50,6 +50,7 @@ pub use server::{
     key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
     oidc::OidcConfig,
+    sign_in::{SessionToken, SignInConfig},
     tenant_rules::{TenantRule, TenantRules},
 };
 pub use strategy_setup::strategy_setup;

@@ -2,6 +2,7 @@
 
 mod claim;
 mod fixture_secrets;
+mod issuer;
 mod keys;
 mod patience;
 mod world;
@@ -30,7 +31,7 @@ pub(crate) use self::{
     },
 };
 use crate::{
-    config::{ApiSettings, OidcSettings, Origins, Settings, TenantSettings},
+    config::{ApiSettings, Origins, Settings, TenantSettings},
     exit::{CliError, Exit},
     output::{counted, note},
 };
@@ -179,7 +180,8 @@ pub(crate) fn api_config(
         budget,
         context: settings.context.clone(),
         keys: api::KeyRing::new(&keys.operators, &keys.tenants),
-        oidc: settings.api.oidc.as_ref().map(oidc).transpose()?,
+        oidc: settings.api.oidc.as_ref().map(issuer::oidc).transpose()?,
+        sign_in: settings.api.oidc.as_ref().map(issuer::sign_in).transpose()?.flatten(),
         session_secret: settings.api.session_secret.as_ref().map(keys::session_secret).transpose()?,
         tenant_rules,
         providers: Some(settings.providers.keys().cloned().collect()),
@@ -235,23 +237,6 @@ fn tenant_rule(all: &ApiSettings, settings: &TenantSettings) -> api::TenantRule 
         require_other_approver: settings.require_other_approver.unwrap_or(all.require_other_approver),
         multitask_strategy: settings.multitask_strategy,
     }
-}
-
-/// The issuer of tokens. Its keys are fetched over TLS, except from this machine.
-fn oidc(settings: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
-    let url = reqwest::Url::parse(&settings.jwks_url).ok();
-    let is_local = |url: &reqwest::Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    if !url.is_some_and(|url| url.scheme() == "https" || (url.scheme() == "http" && is_local(&url))) {
-        let message = format!("api.oidc.jwks_url: {:?} is not an https URL", settings.jwks_url);
-        return Err(CliError::with_exit(Exit::Usage, message));
-    }
-    Ok(api::OidcConfig {
-        issuer: settings.issuer.clone(),
-        audience: settings.audience.clone(),
-        jwks_url: settings.jwks_url.clone(),
-        tenant_claim: settings.tenant_claim.clone(),
-        scope_claim: settings.scope_claim.clone(),
-    })
 }
 
 /// Checks an origin of `api.cors_origins`: a scheme and a host, as browsers send it.

@@ -1330,7 +1330,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * List the ways to sign in
+         * @description For the console: names the issuer whose pages sign people in, if `[api.oidc.sign_in]` is configured. The request needs no key.
+         */
+        get: operations["list_sign_in_ways"];
         put?: never;
         /**
          * Start a session
@@ -1344,6 +1348,49 @@ export interface paths {
          * @description Deletes the cookie of the browser, which need not be valid any more. The key remains valid. The request needs no key.
          */
         delete: operations["end_session"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Sign in with an issuer
+         * @description For browsers: leads to the page of the issuer that asks a person to sign in. The browser keeps the secrets of the attempt for ten
+         *     minutes in a cookie that scripts cannot read. The request needs no key.
+         */
+        get: operations["begin_sign_in"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/oidc/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * End a sign-in with an issuer
+         * @description The issuer sends browsers here. Starts a session with the token of the person who signed in, as `POST /v1/session` does with a key, and
+         *     leads to the console. A browser, which accepts `text/html`, is led there also after a failure, and the console explains it. Wrong
+         *     requests count as wrong keys of their address. The request needs no key.
+         */
+        get: operations["end_sign_in"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -5427,6 +5474,20 @@ export interface components {
              * @description Number of calls that have this verdict now, those of an earlier, equal request included.
              */
             settled: number;
+        };
+        /** @description Ways to sign in to the console. */
+        SignInWays: {
+            /**
+             * @description Host of the issuer whose pages sign people in; null if only keys do.
+             * @example login.example.org
+             */
+            issuer?: string | null;
+            /**
+             * @description URL of this API that leads to the pages of the issuer; null without an issuer. A browser that used another name of the API comes
+             *     back to this one.
+             * @example https://turnfold.example.org/v1/session/oidc
+             */
+            url?: string | null;
         };
         /** @description Counts of turns and of model usage in a period. They may lag by ten seconds. */
         Stats: {
@@ -11646,6 +11707,26 @@ export interface operations {
             };
         };
     };
+    list_sign_in_ways: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ways to sign in. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInWays"];
+                };
+            };
+        };
+    };
     start_session: {
         parameters: {
             query?: never;
@@ -11717,6 +11798,123 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content?: never;
+            };
+        };
+    };
+    begin_sign_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The page of the issuer is in `Location`. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description No pages of an issuer are configured. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    end_sign_in: {
+        parameters: {
+            query?: {
+                /** @description Code that is exchanged for tokens. */
+                code?: string;
+                /** @description The text that the API gave to the issuer with the browser. */
+                state?: string;
+                /** @description The issuer (RFC 9207), if it names itself. */
+                iss?: string;
+                /** @description Reason for which there is no code. */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The session began: its cookie is in `Set-Cookie`, and the console in `Location`. */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The browser did not begin the sign-in, or the reply or token of the issuer is not valid. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sign-in was denied, or the token names no tenant. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description No pages of an issuer are configured. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The token is too long for a cookie. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The address has sent many wrong requests or keys. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The issuer does not accept this API as a client. */
+            502: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The issuer does not answer. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
             };
         };
     };

@@ -29,8 +29,8 @@ export function freePort() {
 
 /** `turnfold dev` over a database of its own. */
 export class Engine {
-  /** Starts an engine. With `demo`, it has the data of `turnfold demo`. `config` is a configuration file. */
-  static async start({ demo = false, config = "", env = {} } = {}) {
+  /** Starts an engine. With `demo`, it has the data of `turnfold demo`. `config` is a configuration file. Default of `port`: a free one. */
+  static async start({ demo = false, config = "", env = {}, port } = {}) {
     const engine = new Engine();
     engine.folder = newFolder("console");
     engine.env = { ...process.env, ...env };
@@ -38,7 +38,7 @@ export class Engine {
     if (demo) await success(start(TURNFOLD, ["demo", "--folder", "demo"], options));
     else writeFileSync(join(engine.folder, "turnfold.toml"), config);
     engine.args = demo ? ["--config", "demo/turnfold.toml"] : [];
-    engine.port = await freePort();
+    engine.port = port ?? (await freePort());
     engine.url = `http://127.0.0.1:${engine.port}`;
     await engine.run();
     return engine;
@@ -124,7 +124,7 @@ export async function openBrowser() {
 export function setUp(take, options = {}) {
   let engine, browser;
   before(async () => {
-    const settings = typeof options === "function" ? options() : options;
+    const settings = typeof options === "function" ? await options() : options;
     [engine, browser] = await Promise.all([Engine.start(settings), openBrowser()]);
     await take({ engine, browser });
   });

@@ -2,4 +2,5 @@
 
 pub(crate) mod routes;
 pub(crate) mod session;
+pub(crate) mod sign_in;
 mod view;

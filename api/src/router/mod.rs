@@ -42,7 +42,7 @@ use crate::{
     files::routes as files,
     forgotten_models, ids,
     inbox::{routes as inbox, settle},
-    keys::{routes as keys, session},
+    keys::{routes as keys, session, sign_in},
     learned_models, mcp, mcp_servers,
     openai::{
         chat, embeddings,
@@ -265,7 +265,9 @@ fn open_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(health::readyz))
         .routes(routes!(openapi_page::openapi))
         // A session whose key is no longer valid can be ended, too.
-        .routes(routes!(session::end))
+        .routes(routes!(session::end, sign_in::ways))
+        .routes(routes!(sign_in::begin))
+        .routes(routes!(sign_in::finish))
 }
 
 /// Settings of the middleware of every request.

@@ -15,7 +15,9 @@ use super::{
     key_ring::KeyRing,
     oidc::{self, OidcConfig, Tokens},
     problem::{ApiError, Kind},
-    session::{NewSession, OpenSession, Sessions},
+    seal::Seal,
+    session::{self, NewSession, OpenSession, Sessions},
+    sign_in::{Failure, IssuerReply, SignIn, SignInConfig},
     wrong_keys::WrongKeys,
 };
 
@@ -24,6 +26,7 @@ pub(crate) struct ApiKeys {
     configured: KeyRing,
     pub(crate) issued: IssuedKeys,
     tokens: Option<Tokens>,
+    sign_in: Option<SignIn>,
     sessions: Sessions,
     wrong: WrongKeys,
 }
@@ -31,16 +34,18 @@ pub(crate) struct ApiKeys {
 impl ApiKeys {
     pub(crate) fn new(
         configured: KeyRing,
-        oidc: Option<OidcConfig>,
+        issuer: Option<(OidcConfig, Option<SignInConfig>)>,
         session_secret: Option<&SecretString>,
         store: Store,
     ) -> Self {
-        let (issued, tokens) = (IssuedKeys::new(store), oidc.map(Tokens::new));
+        let (oidc, sign_in) = issuer.unzip();
+        let seal = Arc::new(Seal::new(session_secret));
         Self {
             configured,
-            issued,
-            tokens,
-            sessions: Sessions::new(session_secret),
+            issued: IssuedKeys::new(store),
+            tokens: oidc.map(Tokens::new),
+            sign_in: sign_in.flatten().map(|config| SignIn::new(config, Arc::clone(&seal))),
+            sessions: Sessions::new(seal),
             wrong: WrongKeys::default(),
         }
     }
@@ -114,10 +119,48 @@ impl ApiKeys {
             Some(_) if caller.key.is_none() => {
                 Err(Kind::Invalid.because("this API needs no key").hint("leave the field empty"))
             }
-            Some(key) => self.sessions.start(headers, key, caller.expires_at),
+            Some(key) => self.sessions.start(headers, key, caller.expires_at, session::is_secure(headers)),
             None => Err(Kind::Invalid
                 .because("a session starts with a key, and the request has none")
                 .hint("send `Authorization: Bearer KEY`")),
+        }
+    }
+
+    /// Returns the sign-in with the pages of an issuer.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::UnknownPath`] if none is configured.
+    pub(crate) fn sign_in(&self) -> Result<&SignIn, ApiError> {
+        self.sign_in.as_ref().ok_or_else(|| {
+            Kind::UnknownPath
+                .because("this API signs no one in with the pages of an issuer")
+                .hint("sign in with a key; an operator configures the pages in `[api.oidc.sign_in]`")
+        })
+    }
+
+    /// Starts a session with the token for which the issuer sent this reply. A wrong reply counts as a wrong key of the address.
+    pub(crate) async fn finish_sign_in(
+        &self,
+        headers: &HeaderMap,
+        reply: Option<&IssuerReply>,
+        address: Option<IpAddr>,
+    ) -> Result<NewSession, Failure> {
+        let sign_in = self.sign_in()?;
+        let finished = match (reply, &self.tokens) {
+            (Some(reply), Some(tokens)) => sign_in.finish(tokens, headers, reply).await,
+            (None, _) | (_, None) => Err(Failure::Lost),
+        };
+        match finished {
+            Ok(person) => {
+                let (token, ends) = (&person.token, person.expires_at);
+                Ok(self.sessions.start(headers, token, ends, sign_in.is_secure())?)
+            }
+            Err(failure) if failure.is_guess() => {
+                let wait = address.and_then(|address| self.wrong.note(address));
+                Err(wait.map_or(failure, |seconds| too_many_wrong_keys(seconds).into()))
+            }
+            Err(failure) => Err(failure),
         }
     }
 

@@ -15,7 +15,7 @@ use threads::{Backends, StrategyRegistry};
 
 use super::{
     embedding_model::EmbeddingModel, key_ring::KeyRing, listener::ConnectionLimits, oidc::OidcConfig,
-    tenant_rules::TenantRules,
+    sign_in::SignInConfig, tenant_rules::TenantRules,
 };
 
 /// Names the file, variable or flag that sets a key of the configuration.
@@ -48,6 +48,8 @@ pub struct ApiConfig {
     pub keys: KeyRing,
     /// Issuer of tokens that are accepted like keys.
     pub oidc: Option<OidcConfig>,
+    /// Sign-in to the console with the pages of this issuer. Without an issuer it has no effect.
+    pub sign_in: Option<SignInConfig>,
     /// Secret that seals the sessions of browsers, the same for all APIs. None: each has its own until it ends.
     pub session_secret: Option<SecretString>,
     /// Rules of tenants: what each may use, and its limits.

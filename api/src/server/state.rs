@@ -125,6 +125,7 @@ impl AppState {
             context,
             keys,
             oidc,
+            sign_in,
             session_secret,
             tenant_rules,
             providers,
@@ -144,7 +145,12 @@ impl AppState {
             capacity,
         } = config;
         let warnings = LimitWarnings::default();
-        let keys = ApiKeys::new(keys, oidc, session_secret.as_ref(), backends.store.clone());
+        let keys = ApiKeys::new(
+            keys,
+            oidc.map(|issuer| (issuer, sign_in)),
+            session_secret.as_ref(),
+            backends.store.clone(),
+        );
         let admission = AdmissionControl::new(waiting_max, warnings.clone());
         let named = |name: &str| {
             let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();

@@ -70,6 +70,14 @@ async fn every_route_under_v1_requires_a_key() {
                 guarded += 1;
             } else if (method.as_str(), path.as_str()) == ("delete", "/v1/session") {
                 assert_eq!(reply.status, StatusCode::NO_CONTENT, "a session can be ended without its key");
+            } else if path.starts_with("/v1/session/oidc") {
+                assert!(reply.problem(404, "unknown-path").contains("pages of an issuer"), "{path}");
+            } else if (method.as_str(), path.as_str()) == ("get", "/v1/session") {
+                assert_eq!(
+                    reply.json(),
+                    json!({"issuer": null, "url": null}),
+                    "the ways to sign in are shown to all"
+                );
             } else if path.starts_with("/v1/") || path == "/metrics" {
                 reply.problem(401, "unauthorized");
                 guarded += 1;

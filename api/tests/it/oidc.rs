@@ -1,121 +1,17 @@
-//! Tokens of an issuer whose public keys a server on loopback serves.
+//! Tokens of an issuer that are accepted like keys.
 
-use std::{
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::time::Duration;
 
 use api::OidcConfig;
-use axum::{Router, http::StatusCode, routing::get};
-use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
+use axum::http::StatusCode;
 use queue::clock;
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _},
-};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
 use crate::{
+    issuer::{Issuer, Signer, claims, encoded, with},
     keys::ask,
     test_api::{TestApi, key_ring, thread_of},
 };
-
-/// A key pair of the issuer.
-enum Signer {
-    Es256(&'static str, EcdsaKeyPair),
-    EdDsa(&'static str, Ed25519KeyPair),
-}
-
-impl Signer {
-    fn es256(kid: &'static str) -> Self {
-        let (algorithm, random) = (&ECDSA_P256_SHA256_FIXED_SIGNING, SystemRandom::new());
-        let pair = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
-        Self::Es256(kid, EcdsaKeyPair::from_pkcs8(algorithm, pair.as_ref(), &random).unwrap())
-    }
-
-    fn eddsa(kid: &'static str) -> Self {
-        let pair = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
-        Self::EdDsa(kid, Ed25519KeyPair::from_pkcs8(pair.as_ref()).unwrap())
-    }
-
-    fn jwk(&self) -> Value {
-        match self {
-            Self::Es256(kid, pair) => {
-                let (x, y) = pair.public_key().as_ref()[1..].split_at(32);
-                json!({"kty": "EC", "crv": "P-256", "kid": kid, "use": "sig", "x": encoded(x), "y": encoded(y)})
-            }
-            Self::EdDsa(kid, pair) => {
-                json!({"kty": "OKP", "crv": "Ed25519", "kid": kid, "x": encoded(pair.public_key().as_ref())})
-            }
-        }
-    }
-
-    fn header(&self) -> Value {
-        match self {
-            Self::Es256(kid, _) => json!({"alg": "ES256", "typ": "JWT", "kid": kid}),
-            Self::EdDsa(kid, _) => json!({"alg": "EdDSA", "typ": "JWT", "kid": kid}),
-        }
-    }
-
-    fn token(&self, claims: &Value) -> String {
-        self.token_with(&self.header(), claims)
-    }
-
-    fn token_with(&self, header: &Value, claims: &Value) -> String {
-        let message = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
-        let signature = match self {
-            Self::Es256(_, pair) => {
-                pair.sign(&SystemRandom::new(), message.as_bytes()).unwrap().as_ref().to_vec()
-            }
-            Self::EdDsa(_, pair) => pair.sign(message.as_bytes()).as_ref().to_vec(),
-        };
-        format!("{message}.{}", encoded(signature))
-    }
-}
-
-fn encoded(bytes: impl AsRef<[u8]>) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(bytes)
-}
-
-/// Document that the server serves, and the number of times that it did.
-#[derive(Clone, Default)]
-struct Issuer {
-    document: Arc<Mutex<String>>,
-    fetched: Arc<AtomicUsize>,
-}
-
-impl Issuer {
-    fn publish(&self, signers: &[&Signer]) {
-        let keys: Vec<_> = signers.iter().map(|signer| signer.jwk()).collect();
-        // Keys that no token can be verified with are skipped.
-        let others = [json!({"kty": "new"}), json!({"kty": "oct", "k": "c2VjcmV0", "kid": "shared"})];
-        let keys: Vec<_> = keys.into_iter().chain(others).collect();
-        *self.document.lock().unwrap() = json!({ "keys": keys }).to_string();
-    }
-
-    async fn serve(&self) -> String {
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let this = self.clone();
-        let document = async move || {
-            this.fetched.fetch_add(1, Ordering::Relaxed);
-            this.document.lock().unwrap().clone()
-        };
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/jwks", listener.local_addr().unwrap());
-        tokio::spawn(async {
-            axum::serve(listener, Router::new().route("/jwks", get(document))).await.unwrap()
-        });
-        url
-    }
-
-    fn fetched(&self) -> usize {
-        self.fetched.load(Ordering::Relaxed)
-    }
-}
 
 async fn api(jwks_url: String) -> TestApi {
     TestApi::with(|config| {
@@ -129,27 +25,6 @@ async fn api(jwks_url: String) -> TestApi {
         });
     })
     .await
-}
-
-/// Claims of a valid token.
-fn claims() -> Value {
-    let now = clock::now() / 1_000_000;
-    json!({
-        "iss": "https://login.example.org", "aud": ["turnfold", "other"], "sub": "ada@example.org", "org": "acme",
-        "scope": "openid submit read", "iat": now, "nbf": now, "exp": now + 300,
-    })
-}
-
-fn with(changes: Value) -> Value {
-    let mut claims = claims();
-    for (name, value) in changes.as_object().unwrap() {
-        if value.is_null() {
-            claims.as_object_mut().unwrap().remove(name);
-        } else {
-            claims[name] = value.clone();
-        }
-    }
-    claims
 }
 
 async fn status(api: &TestApi, token: &str) -> StatusCode {
@@ -275,7 +150,7 @@ async fn a_rotated_key_is_found_and_the_old_one_refused() {
     assert_eq!(issuer.fetched(), 2);
     // A document that is too long or no document at all changes nothing.
     for document in [" ".repeat(300 << 10), "<html>".to_owned()] {
-        *issuer.document.lock().unwrap() = document;
+        issuer.replace(document);
         advance(Duration::from_secs(3601)).await;
         assert_eq!(status(&api, &new.token(&claims())).await, 200);
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::test_api::TestApi;
 
-const ROUTES: [&str; 109] = [
+const ROUTES: [&str; 112] = [
     "delete /v1/conversations/{id}",
     "delete /v1/files/{id}",
     "delete /v1/keys/{id}",
@@ -59,6 +59,9 @@ const ROUTES: [&str; 109] = [
     "get /v1/schedules",
     "get /v1/schedules/{id}",
     "get /v1/search",
+    "get /v1/session",
+    "get /v1/session/oidc",
+    "get /v1/session/oidc/callback",
     "get /v1/stats",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
@@ -142,10 +145,14 @@ fn the_document_lists_and_describes_every_route() {
     assert_eq!(operations.iter().map(|(route, _)| route.as_str()).collect::<Vec<_>>(), ROUTES);
     for (route, operation) in operations {
         assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
-        let ends_session = route == "delete /v1/session";
-        let success = if ends_session { "204" } else { "200" };
+        let success = match route.as_str() {
+            "delete /v1/session" => "204",
+            "get /v1/session/oidc" | "get /v1/session/oidc/callback" => "303",
+            _ => "200",
+        };
         assert!(operation["responses"][success].is_object(), "{route}");
-        let needs_key = route.contains("/v1/") && !ends_session || route == "get /metrics";
+        let is_sign_in = route.contains(" /v1/session") && route != "post /v1/session";
+        let needs_key = route.contains("/v1/") && !is_sign_in || route == "get /metrics";
         let scopes = operation["security"][0]["bearer"].as_array().map(Vec::len);
         let scopes_needed = usize::from(!["get /v1/caller", "post /v1/session"].contains(&route.as_str()));
         assert_eq!(scopes, needs_key.then_some(scopes_needed), "{route} needs one scope");

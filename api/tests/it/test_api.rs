@@ -72,6 +72,7 @@ pub(crate) fn config(backends: &Backends) -> ApiConfig {
         context: shared::ContextSettings::default(),
         keys: KeyRing::default(),
         oidc: None,
+        sign_in: None,
         tenant_rules: api::TenantRules::default(),
         providers: None,
         priced_models: None,

@@ -26,6 +26,7 @@ mod mistyped;
 mod models;
 mod named;
 mod node_prompts;
+mod oidc;
 mod origins;
 mod placeholders;
 mod schema;
@@ -39,6 +40,7 @@ pub use commands::CommandSettings;
 pub use error::ConfigError;
 pub use limits::{LimitSettings, ModelLimits, ServerLimits};
 pub use load::{Flag, Sources};
+pub use oidc::{OidcSettings, SignInSettings};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{
@@ -46,8 +48,8 @@ pub use servers::{
     SessionSettings, SightSettings, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, FixtureSettings, IndexSettings, LogFormat, LogSettings, OidcSettings, OtlpProtocol,
-    QueueSettings, RetentionSettings, Settings, StoreSettings, TelemetrySettings, WorkerSettings,
+    ApiSettings, FixtureSettings, IndexSettings, LogFormat, LogSettings, OtlpProtocol, QueueSettings,
+    RetentionSettings, Settings, StoreSettings, TelemetrySettings, WorkerSettings,
 };
 pub use tenants::{EVERY_TENANT, TenantSettings};
 pub use verify::VerifySettings;

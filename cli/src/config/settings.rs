@@ -14,6 +14,7 @@ use shared::{Budget, ContextSettings, Graph, MultitaskStrategy, models_of};
 use super::{
     commands::{CommandKeys, CommandSettings},
     limits::LimitSettings,
+    oidc::OidcSettings,
     schema::Schema,
     secret::{Address, MaybeSecret, SecretRef},
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
@@ -196,32 +197,6 @@ pub struct ApiSettings {
     /// Maximum number of queued turns; above it, submissions are refused.
     #[schemars(range(min = 1))]
     pub waiting_max: u64,
-}
-
-/// The section `[api.oidc]`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OidcSettings {
-    /// Value of the claim `iss`.
-    pub issuer: String,
-    /// Value of the claim `aud`.
-    pub audience: String,
-    /// URL of the issuer's public keys.
-    pub jwks_url: String,
-    /// Claim that names the tenant.
-    #[serde(default = "tenant_claim")]
-    pub tenant_claim: String,
-    /// Claim that lists the scopes.
-    #[serde(default = "scope_claim")]
-    pub scope_claim: String,
-}
-
-fn tenant_claim() -> String {
-    "tenant".to_owned()
-}
-
-fn scope_claim() -> String {
-    "scope".to_owned()
 }
 
 /// The section `[batch]`.

@@ -8,6 +8,8 @@ export const app = $state({
   tenant: sessionStorage.getItem("tenant") ?? "",
   /** True while the API requires a key: none was given, or its session is over. */
   needsKey: false,
+  /** Reason for which the pages of the issuer signed no one in. */
+  refusal: "",
   /** True while the API does not answer. */
   isAway: false,
   /** What the key may do; null until the API has said it. */

@@ -14,7 +14,11 @@ export function go(path: string, query: Record<string, string | number | undefin
 
 /** Changes filters of the current view. The list of visited pages does not grow. */
 export function refine(change: Record<string, string | number | undefined>): void {
-  const target = href(route.path.map(encodeURIComponent).join("/"), { ...route.query, ...change });
+  replace(href(route.path.map(encodeURIComponent).join("/"), { ...route.query, ...change }));
+}
+
+/** Opens a view in place of the current one. */
+export function replace(target: string): void {
   history.replaceState(history.state, "", target);
   read();
 }

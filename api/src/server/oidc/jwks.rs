@@ -14,14 +14,13 @@ use serde_json::Value;
 use tokio::{sync::Mutex, time::Instant};
 use tracing::warn;
 
+use crate::server::issuer_http;
+
 /// Maximum size of a document in bytes.
 const SIZE_MAX: usize = 256 << 10;
 
 /// Maximum number of keys that are read from a document.
 const KEYS_MAX: usize = 100;
-
-/// Maximum time for a document to arrive.
-const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Age at which the keys are fetched again.
 const MAX_AGE: Duration = Duration::from_secs(3600);
@@ -70,10 +69,7 @@ pub(super) struct Unavailable;
 
 impl Jwks {
     pub(super) fn new(url: String) -> Self {
-        // The server is asked directly: a redirect could lead to any other.
-        let client = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(TIMEOUT);
-        let http = client.build().unwrap_or_default();
-        Self { url, http, cached: RwLock::default(), fetching: Mutex::default() }
+        Self { url, http: issuer_http::client(), cached: RwLock::default(), fetching: Mutex::default() }
     }
 
     /// Returns the key with this id; fetches the keys if they are old or the key is unknown.
@@ -111,14 +107,8 @@ impl Jwks {
     async fn fetch(&self) -> Result<Vec<Arc<VerifyingKey>>, String> {
         let failed = |err: reqwest::Error| err.without_url().to_string();
         let response = self.http.get(&self.url).send().await.map_err(failed)?;
-        let mut response = response.error_for_status().map_err(failed)?;
-        let mut body = Vec::new();
-        while let Some(piece) = response.chunk().await.map_err(failed)? {
-            if SIZE_MAX < body.len() + piece.len() {
-                return Err(format!("the document is longer than {SIZE_MAX} bytes"));
-            }
-            body.extend_from_slice(&piece);
-        }
+        let response = response.error_for_status().map_err(failed)?;
+        let body = issuer_http::body(response, SIZE_MAX).await?;
         keys(&body).map_err(|err| format!("the document is no list of keys: {err}"))
     }
 }

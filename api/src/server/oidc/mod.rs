@@ -55,13 +55,30 @@ pub(crate) struct Tokens {
 
 /// Claims of a token.
 #[derive(Deserialize)]
-struct Claims {
+pub(crate) struct Claims {
     sub: String,
     exp: i64,
     #[serde(default)]
     nbf: i64,
     #[serde(flatten)]
     others: Map<String, Value>,
+}
+
+impl Claims {
+    /// Returns a claim that is a text.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        self.others.get(name)?.as_str()
+    }
+
+    /// Reports whether the token is valid at this time, by the clock of the store.
+    fn is_current(&self) -> bool {
+        let now = clock::now().div_euclid(1_000_000);
+        is_unexpired(self.expires_at()) && self.nbf <= now + LEEWAY
+    }
+
+    fn expires_at(&self) -> i64 {
+        self.exp.saturating_mul(1_000_000)
+    }
 }
 
 impl Tokens {
@@ -76,6 +93,16 @@ impl Tokens {
     ///
     /// [`Kind::Unavailable`] if the keys of the issuer cannot be fetched.
     pub(crate) async fn caller(&self, token: &str) -> Result<Option<Arc<Caller>>, ApiError> {
+        let claims = self.verified(token, &self.config.audience).await?;
+        Ok(claims.and_then(|claims| self.caller_of(&claims)).map(Arc::new))
+    }
+
+    /// Returns the claims of a valid token for this audience, or none if it is not valid.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Unavailable`] if the keys of the issuer cannot be fetched.
+    pub(crate) async fn verified(&self, token: &str, audience: &str) -> Result<Option<Claims>, ApiError> {
         if TOKEN_MAX < token.len() {
             return Ok(None);
         }
@@ -91,32 +118,32 @@ impl Tokens {
         // The key decides the algorithm, not the token.
         let mut validation = Validation::new(key.algorithm);
         validation.set_issuer(&[&self.config.issuer]);
-        validation.set_audience(&[&self.config.audience]);
+        validation.set_audience(&[audience]);
         validation.set_required_spec_claims(&["iss", "aud"]);
         // Times are compared below, with the clock of the store.
         validation.validate_exp = false;
         let token = decode::<Claims>(token, &key.key, &validation).ok();
-        Ok(token.and_then(|token| self.caller_of(&token.claims)).map(Arc::new))
+        Ok(token.map(|token| token.claims).filter(Claims::is_current))
     }
 
-    fn caller_of(&self, claims: &Claims) -> Option<Caller> {
-        let now = clock::now().div_euclid(1_000_000);
-        let expires_at = claims.exp.saturating_mul(1_000_000);
-        if !is_unexpired(expires_at) || now + LEEWAY < claims.nbf {
-            return None;
-        }
+    /// Returns what the configuration says of the issuer.
+    pub(super) fn config(&self) -> &OidcConfig {
+        &self.config
+    }
+
+    /// Returns the sender that the claims of a valid token name, or none if they name no tenant or no usable subject.
+    pub(super) fn caller_of(&self, claims: &Claims) -> Option<Caller> {
         let is_subject = (1..=SUBJECT_MAX).contains(&claims.sub.chars().count());
         if !is_subject || claims.sub.chars().any(char::is_control) {
             return None;
         }
-        let tenant = claims.others.get(&self.config.tenant_claim)?.as_str();
-        let tenant = tenant.filter(|tenant| is_valid_tenant(tenant))?;
+        let tenant = claims.text(&self.config.tenant_claim).filter(|tenant| is_valid_tenant(tenant))?;
         Some(Caller {
             key: Some(KEY.into()),
             subject: Some(claims.sub.as_str().into()),
             tenant: Some(tenant.into()),
             scopes: claims.others.get(&self.config.scope_claim).map(scopes).unwrap_or_default(),
-            expires_at: Some(expires_at),
+            expires_at: Some(claims.expires_at()),
             multitask_strategy: None,
         })
     }

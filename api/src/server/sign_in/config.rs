@@ -1,0 +1,32 @@
+//! Configuration of the sign-in with an issuer's pages.
+
+use reqwest::Url;
+use secrecy::SecretString;
+
+/// Sign-in with the pages of an issuer.
+#[derive(Clone, Debug)]
+pub struct SignInConfig {
+    /// Name by which the issuer knows this API.
+    pub client_id: String,
+    /// Secret of a confidential client. None: the client is public, and only PKCE protects its codes.
+    pub client_secret: Option<SecretString>,
+    /// Page of the issuer that asks people to sign in.
+    pub authorize_url: Url,
+    /// Endpoint of the issuer that exchanges codes for tokens.
+    pub token_url: Url,
+    /// Origin at which browsers reach this API.
+    pub public_url: Url,
+    /// Scopes that are requested of the issuer, with `openid`.
+    pub scopes: Vec<String>,
+    /// Token that a session is made of.
+    pub token: SessionToken,
+}
+
+/// Token of an issuer that a session is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionToken {
+    /// The ID token, which is for this client.
+    Id,
+    /// The access token. It must be a JWT.
+    Access,
+}

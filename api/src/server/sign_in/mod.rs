@@ -1,0 +1,169 @@
+//! Sign-in to the console with the pages of the issuer: the authorization code flow of OpenID Connect, with PKCE.
+//!
+//! ```text
+//!   GET /v1/session/oidc            state, nonce and verifier into a sealed cookie; 303 to the page of the issuer
+//!   the page of the issuer          a person signs in; 303 back, with a code and the state
+//!   GET /v1/session/oidc/callback   state = cookie; code and verifier to the token endpoint; nonce = ID token;
+//!                                   the token into the cookie of the session; 303 to the console
+//! ```
+//!
+//! ## Why the cookie of the session can be strict
+//!
+//! The issuer, another site, leads the browser back. A browser keeps a strict cookie of the response to a whole page's request, whichever
+//! site led there, but sends it with no request of that chain. None needs it: the page of the console is open to all, and the requests of
+//! its script come from its own site. The cookie of the attempt has to come back with the browser, so it is lax.
+//!
+//! **Invariant:** no parameter and no header of a request decides where a browser is sent. It is sent to the configured page of the
+//! issuer, and back to the start of the console.
+
+mod attempt;
+mod config;
+mod endpoint;
+mod failure;
+mod reply;
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderValue};
+use queue::clock;
+use tracing::warn;
+
+pub use self::config::{SessionToken, SignInConfig};
+use self::{
+    attempt::{Attempt, BEGIN, CALLBACK, UsedAttempts},
+    endpoint::{IssuedTokens, TokenEndpoint},
+};
+pub(crate) use self::{failure::Failure, reply::IssuerReply};
+use super::{
+    oidc::Tokens,
+    problem::{ApiError, Kind},
+    seal::Seal,
+    session::KEY_MAX,
+};
+
+/// Sign-in with the pages of an issuer.
+pub(crate) struct SignIn {
+    config: SignInConfig,
+    redirect_uri: String,
+    seal: Arc<Seal>,
+    endpoint: TokenEndpoint,
+    used: UsedAttempts,
+}
+
+/// Headers that send a browser to the issuer.
+pub(crate) struct Departure {
+    /// Value of `Location`.
+    pub(crate) location: HeaderValue,
+    /// Value of `Set-Cookie`.
+    pub(crate) cookie: HeaderValue,
+}
+
+/// A valid token of the person who signed in.
+pub(crate) struct SignedIn {
+    pub(crate) token: String,
+    /// End of its validity, in microseconds since the Unix epoch.
+    pub(crate) expires_at: Option<i64>,
+}
+
+impl SignIn {
+    pub(crate) fn new(config: SignInConfig, seal: Arc<Seal>) -> Self {
+        let redirect_uri = at_origin(&config, CALLBACK);
+        let endpoint = TokenEndpoint::new(&config, redirect_uri.clone());
+        Self { config, redirect_uri, seal, endpoint, used: UsedAttempts::default() }
+    }
+
+    /// Reports whether browsers reach the API with TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.config.public_url.scheme() == "https"
+    }
+
+    /// Returns the host, and the port if it is not the usual one, of the page that asks people to sign in.
+    pub(crate) fn host(&self) -> String {
+        let (url, host) = (&self.config.authorize_url, self.config.authorize_url.host_str());
+        let host = host.unwrap_or_default();
+        url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+
+    /// Returns the URL at which a browser begins. Its cookie would not come back to another name of this API.
+    pub(crate) fn url(&self) -> String {
+        at_origin(&self.config, BEGIN)
+    }
+
+    /// Begins an attempt.
+    ///
+    /// # Errors
+    ///
+    /// [`Kind::Internal`] if the headers cannot be written.
+    pub(crate) fn begin(&self, headers: &HeaderMap) -> Result<Departure, ApiError> {
+        let attempt = Attempt::new();
+        let mut url = self.config.authorize_url.clone();
+        url.query_pairs_mut().extend_pairs([
+            ("response_type", "code"),
+            ("client_id", &*self.config.client_id),
+            ("redirect_uri", &*self.redirect_uri),
+            ("scope", &*self.config.scopes.join(" ")),
+            ("state", &*attempt.state),
+            ("nonce", &*attempt.nonce),
+            ("code_challenge", &*attempt.challenge()),
+            ("code_challenge_method", "S256"),
+        ]);
+        let location = HeaderValue::from_str(url.as_str());
+        let location =
+            location.map_err(|_| Kind::Internal.because("cannot write the address of the issuer"))?;
+        Ok(Departure { location, cookie: attempt.cookie(&self.seal, headers, self.is_secure())? })
+    }
+
+    /// Ends an attempt with the reply of the issuer.
+    pub(crate) async fn finish(
+        &self,
+        tokens: &Tokens,
+        headers: &HeaderMap,
+        reply: &IssuerReply,
+    ) -> Result<SignedIn, Failure> {
+        let state = reply.state.as_deref().unwrap_or_default();
+        let attempt = Attempt::of(&self.seal, headers, state).filter(|attempt| self.used.add(attempt));
+        let attempt = attempt.ok_or(Failure::Lost)?;
+        let code = reply.code(&tokens.config().issuer)?;
+        let issued = self.endpoint.exchange(code, &attempt.verifier).await?;
+        self.check(tokens, issued, &attempt.nonce).await
+    }
+
+    /// Returns the value of `Set-Cookie` that deletes the attempt of a browser.
+    pub(crate) fn ended(&self, headers: &HeaderMap) -> Result<HeaderValue, ApiError> {
+        attempt::ended(headers, self.is_secure())
+    }
+
+    /// Checks the tokens of an attempt with this nonce (OpenID Connect Core, 3.1.3.7).
+    async fn check(&self, tokens: &Tokens, issued: IssuedTokens, nonce: &str) -> Result<SignedIn, Failure> {
+        let missing = |name: &str| {
+            warn!(name, "the issuer returned no token of this kind");
+            Failure::Client
+        };
+        let id_token = issued.id_token.ok_or_else(|| missing("id_token"))?;
+        let client = &*self.config.client_id;
+        let claims = tokens.verified(&id_token, client).await?.ok_or(Failure::Token)?;
+        let is_for_client = claims.text("azp").is_none_or(|azp| azp == client);
+        if claims.text("nonce") != Some(nonce) || !is_for_client {
+            return Err(Failure::Token);
+        }
+        let token = match self.config.token {
+            SessionToken::Id => id_token,
+            SessionToken::Access => issued.access_token.ok_or_else(|| missing("access_token"))?,
+        };
+        if KEY_MAX < token.len() {
+            return Err(Failure::TooLong(token.len()));
+        }
+        let config = tokens.config();
+        let claims = tokens.verified(&token, &config.audience).await?.ok_or(Failure::Token)?;
+        let caller = tokens.caller_of(&claims);
+        let caller = caller.ok_or_else(|| Failure::NoTenant(config.tenant_claim.clone()))?;
+        // A token may be valid for some more seconds after its end, but a session may not.
+        let is_over = caller.expires_at.is_some_and(|end| end <= clock::now());
+        if is_over { Err(Failure::Token) } else { Ok(SignedIn { token, expires_at: caller.expires_at }) }
+    }
+}
+
+/// Returns the URL of a path at the origin at which browsers reach the API.
+fn at_origin(config: &SignInConfig, path: &str) -> String {
+    format!("{}{path}", config.public_url.origin().ascii_serialization())
+}
