@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-Bjola17r.css",
+        path: "/assets/index-DYKIrb7P.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "394e97bf30b58a27581ed6612c6dc1dc",
-        content: include_bytes!("assets/index-Bjola17r.css"),
-        brotli: include_bytes!("assets/index-Bjola17r.css.br"),
+        hash: "d5cd5f69b06a11cb97b5f4b834da08f7",
+        content: include_bytes!("assets/index-DYKIrb7P.css"),
+        brotli: include_bytes!("assets/index-DYKIrb7P.css.br"),
     },
     Asset {
-        path: "/assets/index-CPzZMit7.js",
+        path: "/assets/index-UniGDrOb.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "0f4be8f2954a166773431c45cac28569",
-        content: include_bytes!("assets/index-CPzZMit7.js"),
-        brotli: include_bytes!("assets/index-CPzZMit7.js.br"),
+        hash: "82c0d72be34c175d8955011b5c93a52e",
+        content: include_bytes!("assets/index-UniGDrOb.js"),
+        brotli: include_bytes!("assets/index-UniGDrOb.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "719cd3a046e49d12144a7af519a64715",
+        hash: "6068fc9eba1dc845ac8315ce257df93f",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

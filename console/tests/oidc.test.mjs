@@ -15,8 +15,7 @@ setUp(
 );
 after(() => provider?.stop());
 
-// In this mode only first requests are served from `dist`, and the console is opened by a redirect.
-const options = { timeout: 120_000, skip: Boolean(process.env.CONSOLE_DIST) };
+const options = { timeout: 120_000 };
 
 /** Opens a view without a session. The pages of the provider name a font of another host, which is not loaded. */
 async function open(view) {
