@@ -139,27 +139,44 @@ impl SignIn {
             warn!(name, "the issuer returned no token of this kind");
             Failure::Client
         };
+        // Names what an operator compares, and nothing of the token.
+        let invalid = |name: &str, wrong: &str| {
+            warn!(name, wrong, "the token of the issuer is not valid here");
+            Failure::Token
+        };
+        let signed = "its signature, its time, `iss` or `aud`";
         let id_token = issued.id_token.ok_or_else(|| missing("id_token"))?;
         let client = &*self.config.client_id;
-        let claims = tokens.verified(&id_token, client).await?.ok_or(Failure::Token)?;
-        let is_for_client = claims.text("azp").is_none_or(|azp| azp == client);
-        if claims.text("nonce") != Some(nonce) || !is_for_client {
-            return Err(Failure::Token);
+        let claims = tokens.verified(&id_token, client).await?.ok_or_else(|| invalid("id_token", signed))?;
+        if claims.text("nonce") != Some(nonce) {
+            return Err(invalid("id_token", "`nonce`"));
         }
-        let token = match self.config.token {
-            SessionToken::Id => id_token,
-            SessionToken::Access => issued.access_token.ok_or_else(|| missing("access_token"))?,
+        if claims.text("azp").is_some_and(|azp| azp != client) {
+            return Err(invalid("id_token", "`azp`"));
+        }
+        let (name, token) = match self.config.token {
+            SessionToken::Id => ("id_token", id_token),
+            SessionToken::Access => {
+                ("access_token", issued.access_token.ok_or_else(|| missing("access_token"))?)
+            }
         };
         if KEY_MAX < token.len() {
+            warn!(name, bytes = token.len(), "the token of the issuer is too long for a cookie");
             return Err(Failure::TooLong(token.len()));
         }
         let config = tokens.config();
-        let claims = tokens.verified(&token, &config.audience).await?.ok_or(Failure::Token)?;
-        let caller = tokens.caller_of(&claims);
-        let caller = caller.ok_or_else(|| Failure::NoTenant(config.tenant_claim.clone()))?;
+        let claims = tokens.verified(&token, &config.audience).await?.ok_or_else(|| invalid(name, signed))?;
+        let Some(caller) = tokens.caller_of(&claims) else {
+            let claim = config.tenant_claim.clone();
+            warn!(name, claim, "the token of the issuer names no tenant, or no usable subject");
+            return Err(Failure::NoTenant(claim));
+        };
         // A token may be valid for some more seconds after its end, but a session may not.
         let is_over = caller.expires_at.is_some_and(|end| end <= clock::now());
-        if is_over { Err(Failure::Token) } else { Ok(SignedIn { token, expires_at: caller.expires_at }) }
+        if is_over {
+            return Err(invalid(name, "`exp`"));
+        }
+        Ok(SignedIn { token, expires_at: caller.expires_at })
     }
 }
 
