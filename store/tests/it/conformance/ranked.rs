@@ -1,4 +1,5 @@
-//! Lists by last change, cost, tokens and time, in both directions, and of batches by failed lines: whole, in pages, of one tenant, and refused where the search index is behind.
+//! Lists by last change, cost, tokens and time, in both directions, and of batches by failed lines: whole, in pages, of one tenant, and
+//! refused where the search index is behind.
 
 use shared::{Answered, Event, Reply, Response, ThreadStatus, TurnStatus, Usage};
 use store::{
