@@ -213,6 +213,7 @@ async fn a_token_that_is_not_valid_begins_no_session() {
         ("an invalid tenant", json!({"org": "A B"}), 403, "forbidden"),
         ("no usable subject", json!({"sub": ""}), 403, "forbidden"),
         ("long", json!({"groups": "x".repeat(2_800)}), 422, "invalid"),
+        ("longer than any token", json!({"groups": "x".repeat(9_000)}), 422, "invalid"),
     ] {
         let reply = sign_in_with(&api, &login, with(changes)).await;
         let detail = reply.problem(status, kind);

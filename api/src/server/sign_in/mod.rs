@@ -146,6 +146,17 @@ impl SignIn {
         };
         let signed = "its signature, its time, `iss` or `aud`";
         let id_token = issued.id_token.ok_or_else(|| missing("id_token"))?;
+        let (name, token) = match self.config.token {
+            SessionToken::Id => ("id_token", &id_token),
+            SessionToken::Access => {
+                ("access_token", issued.access_token.as_ref().ok_or_else(|| missing("access_token"))?)
+            }
+        };
+        // A token of more than 8 KiB is not valid for any use, but here its length is the reason.
+        if KEY_MAX < token.len() {
+            warn!(name, bytes = token.len(), "the token of the issuer is too long for a cookie");
+            return Err(Failure::TooLong(token.len()));
+        }
         let client = &*self.config.client_id;
         let claims = tokens.verified(&id_token, client).await?.ok_or_else(|| invalid("id_token", signed))?;
         if claims.text("nonce") != Some(nonce) {
@@ -154,18 +165,8 @@ impl SignIn {
         if claims.text("azp").is_some_and(|azp| azp != client) {
             return Err(invalid("id_token", "`azp`"));
         }
-        let (name, token) = match self.config.token {
-            SessionToken::Id => ("id_token", id_token),
-            SessionToken::Access => {
-                ("access_token", issued.access_token.ok_or_else(|| missing("access_token"))?)
-            }
-        };
-        if KEY_MAX < token.len() {
-            warn!(name, bytes = token.len(), "the token of the issuer is too long for a cookie");
-            return Err(Failure::TooLong(token.len()));
-        }
         let config = tokens.config();
-        let claims = tokens.verified(&token, &config.audience).await?.ok_or_else(|| invalid(name, signed))?;
+        let claims = tokens.verified(token, &config.audience).await?.ok_or_else(|| invalid(name, signed))?;
         let Some(caller) = tokens.caller_of(&claims) else {
             let claim = config.tenant_claim.clone();
             warn!(name, claim, "the token of the issuer names no tenant, or no usable subject");
@@ -176,7 +177,7 @@ impl SignIn {
         if is_over {
             return Err(invalid(name, "`exp`"));
         }
-        Ok(SignedIn { token, expires_at: caller.expires_at })
+        Ok(SignedIn { token: token.clone(), expires_at: caller.expires_at })
     }
 }
 
