@@ -84,7 +84,7 @@ impl WrongKeys {
             bucket.unlogged = bucket.unlogged.saturating_add(1);
         } else {
             bucket.is_logging = true;
-            warn!(%address, count = 1, "wrong API key");
+            warn!(%address, count = 1, "wrong API key or reply of a sign-in");
             let this = self.clone();
             tokio::spawn(async move { this.log_later(address).await });
         }
@@ -107,7 +107,7 @@ impl WrongKeys {
                 return;
             }
             drop(buckets);
-            warn!(%address, count, "wrong API keys in the last minute");
+            warn!(%address, count, "wrong API keys or replies of sign-ins in the last minute");
         }
     }
 

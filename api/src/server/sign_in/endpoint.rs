@@ -1,5 +1,7 @@
 //! The token endpoint of the issuer, which exchanges a code for tokens.
 
+use std::time::Duration;
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use reqwest::{
     Client, RequestBuilder, StatusCode, Url,
@@ -7,7 +9,7 @@ use reqwest::{
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
-use tokio::sync::Semaphore;
+use tokio::{sync::Semaphore, time::timeout};
 use tracing::warn;
 
 use super::{config::SignInConfig, failure::Failure};
@@ -18,6 +20,9 @@ const SIZE_MAX: usize = 64 << 10;
 
 /// Maximum number of codes that are exchanged at the same time; others wait.
 const CONCURRENT: usize = 16;
+
+/// Maximum time for which a code waits for others to be exchanged.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Errors of a token endpoint (RFC 6749, 5.2). Only these are logged.
 const ERRORS: [&str; 6] = [
@@ -70,7 +75,8 @@ impl TokenEndpoint {
             warn!(why, "the token endpoint of the issuer does not answer");
             Failure::Unavailable
         };
-        let _permit = self.permits.acquire().await.map_err(|_| Failure::Unavailable)?;
+        let permit = timeout(PATIENCE, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else { return Err(unavailable("others wait for it".to_owned())) };
         let sent = self.request(code, verifier).send().await;
         let response = sent.map_err(|err| unavailable(err.without_url().to_string()))?;
         let status = response.status();

@@ -84,7 +84,8 @@ async fn a_batch_shows_which_lines_can_run_again() {
     assert!(message.contains("none of its lines failed while running"), "{message}");
     assert!(message.contains("correct invalid lines"), "it has a hint: {message}");
 
-    let (file, failed) = run(&(well + &line("ill", "fail it")), resumable(1, 0)).await;
+    let (file, failed) =
+        run(&(well + &line("ill", "fail it") + &line("worse", "fail it")), resumable(2, 0)).await;
     let listed = test.api.get("/v1/batches").await.json()["data"].clone();
     let causes = |page: &Value| page["turnfold"]["top_causes"].clone();
     assert_eq!((causes(&listed[0]), causes(&listed[1])), (Value::Null, Value::Null), "a list has no causes");
