@@ -8,8 +8,8 @@
 #   config: tells ["config"], sends {}
 #   run_manager: tells ["run_manager"], sends {}
 #   runtime: tells ["runtime"], sends {}
-# These are parameters of LangChain's own functions, which take the model's arguments as keyword arguments. There is no error: the model sees
-# the whole schema and fills it in, and the server runs the tool with a default, or refuses a call that the model made correctly.
+# These are parameters of LangChain's own functions, which take the model's arguments as keyword arguments. There is no error: the model
+# sees the whole schema and fills it in, and the server runs the tool with a default, or refuses a call that the model made correctly.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

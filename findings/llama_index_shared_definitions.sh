@@ -8,7 +8,7 @@
 #   wait.limit, integer or null: string or null
 #   wait.until, any value: string or null
 #   tools of the second page: none
-# So the model gives `pay` an e-mail address and no account. Definitions are kept by name, for all tools of a server. Types that are given by
+# So the model gives `pay` an e-mail address and no account. Definitions are kept by name, for all tools of a server. Types given by
 # `oneOf`, `allOf` or `const`, or not at all, become a string. Of a list in pages only the first one is read.
 set -euo pipefail
 work=$(mktemp -d)
