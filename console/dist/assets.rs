@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-CPmnxe_l.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "689b6ad39070cf31fa8413de3bb85a79",
+        content: include_bytes!("assets/index-CPmnxe_l.js"),
+        brotli: include_bytes!("assets/index-CPmnxe_l.js.br"),
+    },
+    Asset {
         path: "/assets/index-DYKIrb7P.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "d5cd5f69b06a11cb97b5f4b834da08f7",
         content: include_bytes!("assets/index-DYKIrb7P.css"),
         brotli: include_bytes!("assets/index-DYKIrb7P.css.br"),
-    },
-    Asset {
-        path: "/assets/index-UniGDrOb.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "82c0d72be34c175d8955011b5c93a52e",
-        content: include_bytes!("assets/index-UniGDrOb.js"),
-        brotli: include_bytes!("assets/index-UniGDrOb.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "6068fc9eba1dc845ac8315ce257df93f",
+        hash: "c44b428af7d79b1eb73b5f69bc6fb2c9",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
