@@ -66,14 +66,25 @@ pub(super) struct AnswerArguments {
     kind: Option<AnswerKind>,
     #[serde(default)]
     answer: Value,
+    form: Option<JsonObject>,
     turn_id: Option<Uuid>,
     seq: Option<u64>,
 }
 
-impl From<AnswerArguments> for InboxAnswer {
-    fn from(arguments: AnswerArguments) -> Self {
-        let AnswerArguments { thread_id: _, kind, answer, turn_id, seq } = arguments;
-        Self { kind: kind.unwrap_or(AnswerKind::Respond), args: answer, turn_id, seq }
+impl TryFrom<AnswerArguments> for InboxAnswer {
+    type Error = ApiError;
+
+    fn try_from(arguments: AnswerArguments) -> Result<Self, ApiError> {
+        let AnswerArguments { thread_id: _, kind, answer, form, turn_id, seq } = arguments;
+        let args = match form {
+            None => answer,
+            Some(form) if answer.is_null() => Value::Object(form),
+            Some(_) => {
+                let error = Kind::Invalid.because("form: there is an answer too");
+                return Err(error.hint("give one of them").with_param("form"));
+            }
+        };
+        Ok(Self { kind: kind.unwrap_or(AnswerKind::Respond), args, turn_id, seq })
     }
 }
 

@@ -70,7 +70,8 @@ pub(super) async fn call(
             let wait = take_wait(&mut arguments).map_err(problem)?;
             let arguments: AnswerArguments = parse(arguments).map_err(problem)?;
             let path = format!("/v1/inbox/{}?wait={wait}", arguments.thread_id);
-            let turn: Turn = rest.post(&path, &json!(InboxAnswer::from(arguments))).await?;
+            let answer = InboxAnswer::try_from(arguments).map_err(problem)?;
+            let turn: Turn = rest.post(&path, &json!(answer)).await?;
             Ok(turn_result(&turn))
         }
         OwnTool::ThreadEvents => {

@@ -18,6 +18,9 @@ use crate::{
 /// Arguments that name the strategy in the REST API.
 const STRATEGY_NAMES: [&str; 2] = ["strategy", "assistant_id"];
 
+/// Name of the configuration among the arguments, and in the REST API.
+const SETTINGS: (&str, &str) = ("settings", "config");
+
 /// A request to submit a turn, and the time to wait for its end in seconds.
 pub(super) struct Submission {
     /// Body for the REST API, which checks the other arguments.
@@ -54,6 +57,13 @@ async fn read(
     }
     let wait = take_wait(&mut arguments)?;
     arguments.retain(|_, value| !value.is_null());
+    let (name, own) = SETTINGS;
+    if let Some(settings) = arguments.remove(name)
+        && arguments.insert(own.to_owned(), settings).is_some()
+    {
+        let detail = format!("{name}: there is {own} too");
+        return Err(Kind::Invalid.because(detail).hint("give one of them").with_param(name));
+    }
     match arguments.get("thread_id") {
         None => drop(arguments.insert("strategy".to_owned(), json!(tool))),
         Some(id) => check_thread(app, rest, tool, id).await?,

@@ -43,9 +43,9 @@ impl OwnTool {
             Self::Answer => (
                 json!({
                     "thread_id": id("Id of the thread."),
-                    "type": {"type": "string", "enum": ["respond", "accept", "edit", "ignore"], "description": "`respond`: a text, or the number of an option. `accept`: yes. `edit`: a text, or the fields of a tool's form. `ignore`: no answer, which cancels the turn. Default: `respond`."},
-                    // Some clients load no tool at all if the type of one property is a list.
-                    "answer": {"anyOf": [{"type": "string"}, {"type": "number"}, {"type": "object"}], "description": "Content of the answer. Omit it for `accept` and `ignore`."},
+                    "type": {"type": "string", "enum": ["respond", "accept", "edit", "ignore"], "description": "`respond`: a text, or the number of an option. `accept`: yes. `edit`: a text, or a form. `ignore`: no answer, which cancels the turn. Default: `respond`."},
+                    "answer": {"type": "string", "description": "The answer. Omit it for `accept`, `ignore` and a form."},
+                    "form": {"type": "object", "description": "Fields of a tool's form, instead of `answer`."},
                     "turn_id": id("Turn that asked. If another question is open, the answer is refused."),
                     "seq": {"type": "integer", "minimum": 0, "description": "`seq` of the question. If another question is open, the answer is refused."},
                     "wait_seconds": wait(),
@@ -71,6 +71,12 @@ impl OwnTool {
 }
 
 /// Returns the tools that the principal may call, sorted by name of the strategy.
+///
+/// ## Why each argument has one type, and none is named `config`
+///
+/// Clients change what they cannot express, without a word. AutoGen 0.7.5 loads no tool if the type of one property is a list, LangChain's
+/// adapters for JavaScript 1.1.4 make one object of types of which one is an object, and those for Python 0.3.2 drop arguments that are
+/// named like their own: `config`, `runtime` and `run_manager`.
 pub(super) fn tools(app: &AppState, principal: &Principal) -> Vec<Tool> {
     let strategies = usable_strategies(app, principal.into()).filter(|_| principal.has(Scope::Submit));
     let own = OwnTool::ALL.into_iter().filter(|tool| principal.has(tool.scope()));
@@ -81,7 +87,7 @@ fn strategy(graph: &dyn Graph) -> Tool {
     let keys = graph.config_schema();
     let keys: Vec<&str> =
         keys["properties"].as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect();
-    let config = format!(
+    let settings = format!(
         "Configuration of a new thread, over that of the operator. Keys: {}. GET /v1/strategies/{} describes them.",
         keys.join(", "),
         graph.name()
@@ -91,7 +97,7 @@ fn strategy(graph: &dyn Graph) -> Tool {
         "properties": {
             "input": {"type": "string", "minLength": 1, "description": "What the agent is asked to do."},
             "thread_id": id("Thread to continue. Default: a new thread."),
-            "config": {"type": "object", "description": config},
+            "settings": {"type": "object", "description": settings},
             "budget": {"type": "object", "description": "Budget of a new thread: {\"turn\": {\"tokens\", \"usd\", \"seconds\"}, \"thread\": {…}}."},
             "response_format": {"type": "object", "description": "Format of the answer, as in OpenAI's API: {\"type\": \"json_schema\", \"json_schema\": {…}}."},
             "metadata": {"type": "object", "description": "Data stored with the turn."},

@@ -136,6 +136,12 @@ async fn a_strategy_is_a_tool_of_old_and_new_clients() {
         let tools = client.0.list_all_tools().await.unwrap();
         let probe = tools.iter().find(|tool| tool.name == "probe").unwrap();
         assert_eq!(probe.input_schema["required"], json!(["input"]), "{mode:?}");
+        for (name, property) in
+            tools.iter().flat_map(|tool| tool.input_schema["properties"].as_object().unwrap())
+        {
+            assert!(property["type"].is_string(), "some clients lose it: {name} {property}");
+            assert!(!["config", "runtime", "run_manager"].contains(&&**name), "some clients lose {name}");
+        }
         assert!(probe.description.as_deref().unwrap().starts_with("exercises the engine"), "{probe:?}");
         for own in ["turn_status", "list_waiting", "answer", "thread_events"] {
             assert!(tools.iter().any(|tool| tool.name == own), "{own}");
@@ -294,6 +300,9 @@ async fn wrong_calls_name_their_fault() {
             json!({"input": "a", "thread_id": thread}),
             "thread_id: this thread runs the strategy probe",
         ),
+        ("probe", json!({"input": "a", "settings": 1}), "config"),
+        ("probe", json!({"input": "a", "settings": {}, "config": {}}), "settings: there is config too"),
+        ("answer", json!({"thread_id": thread, "answer": "a", "form": {}}), "form: there is an answer too"),
         ("turn_status", json!({"turn_id": "x"}), "turn_id"),
         ("thread_events", json!({"thread_id": thread, "limit": 5000}), "limit"),
         ("list_waiting", json!({"kind": "none"}), "kind"),
