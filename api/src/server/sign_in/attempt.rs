@@ -130,7 +130,7 @@ mod tests {
     fn the_challenge_is_the_hash_of_the_verifier() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk".to_owned();
         let attempt = Attempt { verifier, ..Attempt::new() };
-        assert_eq!(attempt.challenge(), "E9Melhoa2OwvFrEMTJguCMbfuCyL2LyDNBmBe8nXbCM");
+        assert_eq!(attempt.challenge(), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 
     #[test]
