@@ -253,7 +253,7 @@ async fn lists(postgres: &Postgres) -> Vec<String> {
         LIST => |store| store.turns(that(&end), None, PAGE);
         6 * RANKED_MAX => |store| store.ranked_turns(own, RankOrder::highest_first(Rank::Updated), None, PAGE);
         6 * RANKED_MAX => |store| store.ranked_turns(own, RankOrder::lowest_first(Rank::Updated), middle, PAGE);
-        6 * RANKED_MAX => |store| store.ranked_turns(small, RankOrder::highest_first(Rank::Took), middle, PAGE);
+        6 * RANKED_MAX => |store| store.ranked_turns(own, RankOrder::highest_first(Rank::Took), middle, PAGE);
         LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), RankOrder::highest_first(Rank::Took), None, PAGE);
         LIST => |store| store.ranked_turns(of_status(TurnStatus::Failed), RankOrder::lowest_first(Rank::Took), None, PAGE);
         6 * RANKED_MAX => |store| store.ranked_threads(threads, RankOrder::highest_first(Rank::Updated), None, PAGE);
