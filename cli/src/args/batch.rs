@@ -227,9 +227,9 @@ impl Reuse {
 #[derive(Clone, Copy, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum BatchOrder {
-    /// Created last first
+    /// Newest first
     Newest,
-    /// Created first first
+    /// Oldest first
     Oldest,
     /// Last change of the status first: of a batch that has ended, its end
     Updated,

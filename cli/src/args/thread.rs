@@ -339,11 +339,11 @@ pub(crate) enum CostBy {
 #[derive(Clone, Copy, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum ThreadOrder {
-    /// Begun last first
+    /// Newest first
     Newest,
-    /// Begun first first
+    /// Oldest first
     Oldest,
-    /// Changed last first
+    /// Last changed first
     Updated,
     /// Longest unchanged first
     UpdatedAsc,

@@ -105,11 +105,11 @@ pub(crate) enum Turn {
 #[derive(Clone, Copy, ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub(crate) enum TurnOrder {
-    /// Submitted last first
+    /// Newest first
     Newest,
-    /// Submitted first first
+    /// Oldest first
     Oldest,
-    /// Changed last first
+    /// Last changed first
     Updated,
     /// Longest unchanged first
     UpdatedAsc,
