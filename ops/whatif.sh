@@ -64,7 +64,10 @@ begun=$(seconds)
 for nth in 1 2; do
     run & running=$!
     # Killed when there is something to lose.
-    until [ "$(asked)" -gt $((nth * copies * 100)) ] || ! kill -0 "$running" 2>/dev/null; do sleep 0.2; done
+    until [ "$(asked)" -gt $((nth * copies * 100)) ]; do
+        kill -0 "$running" 2>/dev/null || { tail -5 run.log; echo "the run ended by itself before kill $nth"; exit 1; }
+        sleep 0.2
+    done
     pkill -9 -P "$running" 2>/dev/null || true; kill -9 "$running" 2>/dev/null || true; wait "$running" 2>/dev/null || true
     echo "killed with $(asked) requests answered"
 done
