@@ -60,8 +60,9 @@ test("all turns of a period are counted, by strategy, model, tool and day", opti
   await table.getByRole("tab", { name: "Day" }).click();
   await table.getByText(new Date().toISOString().slice(0, 10)).waitFor();
   const overhead = page.tab.getByRole("region", { name: "Overhead" });
-  await overhead.getByText(`${all.takeovers} takeover`).waitFor();
-  await overhead.getByText(`${all.failed} attempt`).waitFor();
+  await overhead.getByText(new RegExp(`^${all.takeovers} takeovers?$`)).waitFor();
+  const failed = overhead.getByRole("row").filter({ has: page.tab.getByText("Failed attempts", { exact: true }) });
+  await failed.getByText(new RegExp(`^${all.failed} attempts?$`)).waitFor();
   assert.deepEqual(page.problems, []);
   await page.close();
 });

@@ -218,8 +218,8 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
         "die" => std::process::abort(),
         "hang" => return None,
         "work" => {
-            for step in 1..=5 {
-                rest(Duration::from_millis(200));
+            for step in 1..=10 {
+                rest(Duration::from_millis(150));
                 let params = json!({ "progressToken": params["_meta"]["progressToken"], "progress": step });
                 say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
             }

@@ -71,8 +71,8 @@ async fn of_too_many_the_one_that_was_idle_longest_ends() {
 async fn a_call_without_a_session_in_time_fails_with_the_reason() {
     let mut server = child::server([]);
     server.session = Session::Thread { max_sessions: 1, idle_timeout: LONG };
-    // Each progress notification restarts the timeout.
-    server.call_timeout = Duration::from_millis(500);
+    // Each progress notification restarts the timeout: the first call outlasts it.
+    server.call_timeout = Duration::from_secs(1);
     let world = live([], servers([("desk", server)]));
     let both = futures::future::join_all((1..=2).map(|thread| asked(&world, thread, "work"))).await;
     let [Ok(_), Err(fault)] = both.as_slice() else { panic!("one of them goes first: {both:?}") };
