@@ -101,11 +101,17 @@ pub(crate) struct Run {
     /// Also write the limits of --fail-if and the threads that are not decided to this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+    /// Run the threads with this binary of turnfold, from their first difference between it and this one on
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["prompt", "model"])]
+    pub(crate) build: Option<PathBuf>,
+    /// Another build planned the run, and started this one
+    #[arg(long, hide = true, requires = "resume")]
+    pub(crate) handed_over: bool,
     /// Folder of the run [default: .turnfold/whatif/NAME]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: Option<PathBuf>,
     /// Continue the run with this name or folder, whose threads and changes are known
-    #[arg(long, value_name = "NAME|FOLDER", conflicts_with_all = ["to", "tools", "prompt", "model", "thread", "filter", "since", "cohort"])]
+    #[arg(long, value_name = "NAME|FOLDER", conflicts_with_all = ["to", "tools", "build", "prompt", "model", "thread", "filter", "since", "cohort"])]
     pub(crate) resume: Option<PathBuf>,
 }
 

@@ -10,6 +10,7 @@ mod completions;
 mod config;
 mod coverage;
 mod doctor;
+mod executable;
 mod fixture;
 mod follow;
 mod inbox;

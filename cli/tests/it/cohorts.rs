@@ -124,24 +124,29 @@ fn a_file_that_is_no_cohort_is_refused() {
     assert!(!folder.join("n.json").exists(), "an empty cohort is not written");
 }
 
-/// Another build is this one, with a script that adds a difference to what it lists.
+fn script(folder: &Path, name: &str, lines: &str) -> String {
+    fs::write(folder.join(name), format!("#!/bin/sh\n{lines}\n")).unwrap();
+    fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    format!("./{name}")
+}
+
+/// Another build: this one, with a script that adds a difference of a thread to what it lists.
+pub(crate) fn other_build(folder: &Path, thread: &str) -> String {
+    let difference = json!({
+        "seq": 17, "node": "assess", "kind": "decision", "field": "to", "recorded": "orchestrate", "build": "advance",
+    });
+    let line = json!({"thread": thread, "differences": [difference]});
+    let lines = format!(
+        "{TURNFOLD} \"$@\"; code=$?\nwhile [ $# -gt 0 ]; do [ \"$1\" = --list ] && echo '{line}' >> \"$2\"; shift; done\nexit $code"
+    );
+    script(folder, "other", &lines)
+}
+
 #[test]
 fn another_build_is_compared_thread_by_thread() {
     let (folder, ids) = recorded(None, 2);
     let folder = folder.path();
-    let difference = json!({
-        "seq": 17, "node": "assess", "kind": "decision", "field": "to", "recorded": "orchestrate", "build": "advance",
-    });
-    let line = json!({"thread": ids[1], "differences": [difference]});
-    let build = |name: &str, script: &str| {
-        fs::write(folder.join(name), format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).unwrap();
-        format!("./{name}")
-    };
-    let other = format!(
-        "{TURNFOLD} \"$@\"; code=$?\nwhile [ $# -gt 0 ]; do [ \"$1\" = --list ] && echo '{line}' >> \"$2\"; shift; done\nexit $code"
-    );
-    let other = build("other", &other);
+    let other = other_build(folder, &ids[1]);
     let (exit, report) = run(folder, &["whatif", "--build", TURNFOLD]);
     assert_eq!((exit, &report["same"], &report["changed"]), (0, &json!(2), &json!(0)), "{report}");
     let (exit, report) = run(folder, &["whatif", "--build", &other]);
@@ -154,7 +159,7 @@ fn another_build_is_compared_thread_by_thread() {
     assert!(0 < cluster["rest"]["model_calls"].as_u64().unwrap(), "the quote begins there: {report}");
     assert_eq!(fs::read_dir(folder.join(".turnfold/whatif")).unwrap().count(), 0, "nothing is left behind");
 
-    let old = build("old", "echo \"error: unexpected argument '--list'\" >&2; exit 2");
+    let old = script(folder, "old", "echo \"error: unexpected argument '--list'\" >&2; exit 2");
     let (exit, refused) = run(folder, &["whatif", "--build", &old]);
     assert!(exit == 6 && refused.as_str().unwrap().contains("unexpected argument '--list'"), "{refused}");
     assert_eq!(run(folder, &["whatif", "--build", "./nowhere"]).0, 2);

@@ -74,3 +74,4 @@ mod time_after_kill;
 mod tour;
 mod waiting;
 mod whatif;
+mod whatif_builds;

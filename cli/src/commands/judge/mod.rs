@@ -30,7 +30,6 @@ use crate::{
     args::JudgeArgs,
     config::Settings,
     exit::{CliError, Exit},
-    output::quoted_for_shell,
     suggest,
 };
 
@@ -48,7 +47,7 @@ const ACTOR: &str = "judge";
 pub(super) struct Judge {
     pub(super) by: By,
     /// Arguments that name it again.
-    pub(super) flags: String,
+    pub(super) flags: Vec<String>,
     context: ContextSettings,
 }
 
@@ -68,12 +67,12 @@ impl Judge {
         let (by, flags) = match args {
             JudgeArgs { judge: Some(rubric), judge_model: Some(model), .. } => {
                 check_model(model, settings)?;
-                let (file, name) = (quoted(rubric), quoted_for_shell(model));
-                let flags = format!("--judge {file} --judge-model {name}");
-                (By::Model { model: model.clone(), rubric: read_rubric(rubric)? }, flags)
+                let flags = ["--judge", &shown(rubric), "--judge-model", model].map(str::to_owned);
+                (By::Model { model: model.clone(), rubric: read_rubric(rubric)? }, flags.to_vec())
             }
             JudgeArgs { judge_program: Some(path), .. } => {
-                (By::Program(find_program(path)?), format!("--judge-program {}", quoted(path)))
+                let flags = ["--judge-program", &shown(path)].map(str::to_owned);
+                (By::Program(find_program(path)?), flags.to_vec())
             }
             JudgeArgs { .. } => return Ok(None),
         };
@@ -183,8 +182,8 @@ pub(super) async fn ask_program<T: DeserializeOwned>(
         .map(|_| printed)
 }
 
-fn quoted(path: &Path) -> String {
-    quoted_for_shell(&path.display().to_string())
+fn shown(path: &Path) -> String {
+    path.display().to_string()
 }
 
 fn usage(message: String) -> anyhow::Error {

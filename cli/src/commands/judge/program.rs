@@ -1,21 +1,15 @@
 //! A program that judges: JSON on stdin, a verdict on stdout.
 
-use std::{
-    fs::{self, File},
-    io,
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{io, path::Path, process::Stdio, time::Duration};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     process::{Child, Command},
 };
+
+use crate::commands::executable::Executable;
 
 /// Maximum time of one question.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -32,39 +26,29 @@ const NAMED: &str = "program/";
 /// Environment variables that the program gets: those of a local MCP server. The others may hold keys.
 const ENVIRONMENT: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// An executable file, and the hash of its content: another content is another judge.
+/// A program of the user. Another content is another judge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::commands) struct Program {
-    path: PathBuf,
-    sha256: String,
-}
+pub(in crate::commands) struct Program(Executable);
 
 impl Program {
     /// Finds the file and reads it.
     pub(super) fn find(path: &Path) -> io::Result<Self> {
-        let path = fs::canonicalize(path)?;
-        let about = fs::metadata(&path)?;
-        if !about.is_file() || about.permissions().mode() & 0o111 == 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "it is not an executable file"));
-        }
-        let mut hash = Sha256::new();
-        io::copy(&mut File::open(&path)?, &mut hash)?;
-        Ok(Self { path, sha256: hex::encode(hash.finalize()) })
+        Executable::at(path).map(Self)
     }
 
     pub(in crate::commands) fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// The program in place of a model's name.
     pub(in crate::commands) fn model(&self) -> String {
-        format!("{NAMED}{}", self.sha256)
+        format!("{NAMED}{}", self.0.sha256())
     }
 
     /// Asks one question. Returns what the program prints, or the reason why that is no answer.
     pub(in crate::commands) async fn ask(&self, question: &str) -> Result<String, String> {
         let inherited = ENVIRONMENT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        let mut command = Command::new(&self.path);
+        let mut command = Command::new(self.path());
         command.env_clear().envs(inherited);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let group = Group::spawn(&mut command)

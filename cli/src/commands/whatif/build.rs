@@ -14,7 +14,7 @@ use audit::{
     cohort::Cohort,
     whatif::{Listed, OtherBuild, Report, compare_builds},
 };
-use store::Store;
+use store::{Heads, Store};
 use tokio::process::Command;
 use uuid::Uuid;
 
@@ -33,14 +33,20 @@ use crate::{
 /// Maximum number of bytes of what the other build prints that an error shows.
 const SHOWN: usize = 2_000;
 
-/// Replays the threads of the cohort, or else the selected ones, with both builds, until a signal arrives.
+/// The reason why no key of a strategy is changed beside `--build`.
+pub(super) fn alone(_key: &str) -> String {
+    "--build compares two builds\nhint: leave one of them out".to_owned()
+}
+
+/// Replays the threads of the cohort, or else the selected ones, with both builds, until a signal arrives. Returns the number of
+/// events of each thread too.
 pub(super) async fn replayed(
     ctx: &Context,
     store: &Store,
     cohort: Option<Cohort>,
     selection: Selection,
     build: &Path,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<(Report, Option<Heads>)> {
     // From here on, a signal does not end this process by itself: it ends the other build, and what that wrote is deleted.
     let mut signals = Signals::new()?;
     tokio::select! {
@@ -60,7 +66,7 @@ async fn compared(
     cohort: Option<Cohort>,
     selection: Selection,
     build: &Path,
-) -> anyhow::Result<Report> {
+) -> anyhow::Result<(Report, Option<Heads>)> {
     let spinner = spinner()?;
     let jobs = selection.jobs;
     // Both builds read the same logs, also while turns run.
@@ -69,7 +75,7 @@ async fn compared(
         None => frozen(ctx, store, Selection { jobs, ..selection }, &spinner).await?,
     };
     if cohort.is_empty() {
-        return Ok(Report::default());
+        return Ok((Report::default(), None));
     }
     let other = other_build(ctx, &cohort, build, jobs).await?;
     let selection = Selection { jobs, ..Selection::default() };
@@ -78,7 +84,7 @@ async fn compared(
     let mut report = compare_builds(store, &ctx.strategies, &round, other, &prices).await?;
     report.add_strays(strays);
     spinner.finish_and_clear();
-    Ok(report)
+    Ok((report, round.heads().cloned()))
 }
 
 /// Runs `audit replay` of the other build under the configuration of this process.

@@ -5,6 +5,7 @@ mod changes;
 mod drive;
 mod engine;
 mod grades;
+mod hand_over;
 mod judged;
 mod lanes;
 mod offline;
@@ -45,7 +46,7 @@ pub(super) async fn run(
     }
     let asked = match &build {
         Some(build) => {
-            refuse(&ctx.sources, |_| "--build compares two builds\nhint: leave one of them out".to_owned())?;
+            refuse(&ctx.sources, build::alone)?;
             Asked::Build(build)
         }
         None => Asked::Changes(changes(&ctx)?),
@@ -58,7 +59,7 @@ pub(super) async fn run(
     let threads = question.selection.threads;
     let report = match &asked {
         Asked::Changes(changes) => replayed(&ctx, &store, cohort.as_ref(), threads, changes).await?.0,
-        Asked::Build(build) => build::replayed(&ctx, &store, cohort, threads, build).await?,
+        Asked::Build(build) => build::replayed(&ctx, &store, cohort, threads, build).await?.0,
     };
     let seconds = began.elapsed().as_secs_f64();
     output::write_named(junit.as_deref(), || replay_junit(&report))?;

@@ -17,9 +17,10 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 use store::ThreadId;
 
+use super::offline::Asked;
 use crate::{
     args::{Selection, ToolPolicy},
-    commands::judge::Judge,
+    commands::{executable::Executable, judge::Judge},
     exit::{CliError, Exit},
 };
 
@@ -49,6 +50,25 @@ pub(super) struct Plan {
     /// Number of events of each thread of a cohort, which are its record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) heads: Option<BTreeMap<ThreadId, u64>>,
+    /// The build that runs the threads, if it is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) build: Option<Executable>,
+}
+
+/// The other side of a run: the same build with changes, or another build without.
+pub(super) struct Changed {
+    pub(super) changes: Changes,
+    pub(super) build: Option<Executable>,
+}
+
+impl Changed {
+    /// The question of a replay.
+    pub(super) fn asked(&self) -> Asked<'_> {
+        match &self.build {
+            Some(build) => Asked::Build(build.path()),
+            None => Asked::Changes(self.changes.clone()),
+        }
+    }
 }
 
 impl Plan {
@@ -176,14 +196,14 @@ pub(super) fn identity(
     cohort: Option<&Cohort>,
     tenant: Option<&str>,
     store: &str,
-    changes: &Changes,
+    changed: &Changed,
     tools: ToolPolicy,
 ) -> serde_json::Value {
     let Selection { thread, filter, since, jobs: _ } = selection;
     let since = since.map(|age| age.as_secs());
-    let mut identity = json!([store, tenant, thread, filter, since, changes, tools]);
-    if let (Some(cohort), Some(parts)) = (cohort, identity.as_array_mut()) {
-        parts.push(cohort.sha256().into());
-    }
-    identity
+    let mut identity = vec![json!(store), json!(tenant), json!(thread), json!(filter), json!(since)];
+    identity.extend([json!(changed.changes), json!(tools)]);
+    identity.extend(cohort.map(|cohort| json!(cohort.sha256())));
+    identity.extend(changed.build.as_ref().map(|build| json!({"build": build})));
+    identity.into()
 }

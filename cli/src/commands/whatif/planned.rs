@@ -1,15 +1,17 @@
 //! The plan of a run: read from its folder, or made once its quote is confirmed.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use anyhow::Context as _;
 use audit::whatif::{Changes, Report};
 use store::Store;
 
 use super::{
+    build,
     changes::{changes, refuse},
+    hand_over,
     offline::{Asked, configured_prices, replayed, to_text},
-    plan::{Folder, Plan, hash, identity},
+    plan::{Changed, Folder, Plan, hash, identity},
 };
 use crate::{
     args::{Replayed, ToolPolicy, WhatIfRun},
@@ -46,38 +48,49 @@ pub(super) async fn planned(
         admit(ctx, &folder, &plan, judge, args.yes)?;
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
-    let changes = changes(ctx)?;
+    let changed = changed(ctx, args.build.as_deref())?;
     let Replayed { threads: selection, cohort } = args.question.selection;
     let cohort = cohort.as_deref().map(cohort::read).transpose()?;
     let tenant = ctx.tenant.as_deref();
-    let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changes, args.tools);
+    let of_run = identity(&selection, cohort.as_ref(), tenant, &store, &changed, args.tools);
     let folder = Folder::of(args.to.as_deref(), &of_run);
     let of_run = hash(&of_run);
-    if let Some(plan) = known_plan(&folder, &store, &of_run, &changes, args.tools)? {
+    if let Some(plan) = known_plan(&folder, &store, &of_run, &changed.changes, args.tools)? {
         admit(ctx, &folder, &plan, judge, args.yes)?;
         return Ok(Planned::Run(folder, Box::new(plan)));
     }
     let began = Instant::now();
-    let (report, heads) = replayed(ctx, recorded, cohort.as_ref(), selection, &changes).await?;
+    let (report, heads) = match &changed.build {
+        Some(build) => build::replayed(ctx, recorded, cohort, selection, build.path()).await?,
+        None => replayed(ctx, recorded, cohort.as_ref(), selection, &changed.changes).await?,
+    };
+    let text = || to_text(&report, &changed.asked(), began.elapsed().as_secs_f64());
     if report.changed == 0 {
-        let asked = Asked::Changes(changes);
-        output::one(ctx.format, &report, || to_text(&report, &asked, began.elapsed().as_secs_f64()))?;
+        output::one(ctx.format, &report, text)?;
         let is_checked = 0 < report.threads && report.undecided == 0;
         return Ok(Planned::Nothing(if is_checked { Exit::Ok } else { Exit::Unchecked }));
     }
-    note(&to_text(&report, &Asked::Changes(changes.clone()), began.elapsed().as_secs_f64()));
+    note(&text());
     let quoted = judge.map(|judge| quote(ctx, judge, &report));
     if let Some(quote) = &quoted {
         note(quote);
     }
     confirmed(&question(&report, quoted.is_some()), args.yes)?;
     let heads = heads.map(|heads| (*heads).clone());
-    let plan = Plan { store, identity: Some(of_run), changes, tools: args.tools, report, heads };
+    let Changed { changes, build } = changed;
+    let plan = Plan { store, identity: Some(of_run), changes, tools: args.tools, report, heads, build };
     folder.write(&plan)?;
     if let Some(judge) = judge {
         folder.write_judge(judge)?;
     }
     Ok(Planned::Run(folder, Box::new(plan)))
+}
+
+/// Returns the changes that the flags ask for, or the other build.
+fn changed(ctx: &Context, build: Option<&Path>) -> anyhow::Result<Changed> {
+    let Some(named) = build else { return Ok(Changed { changes: changes(ctx)?, build: None }) };
+    refuse(&ctx.sources, build::alone)?;
+    Ok(Changed { changes: Changes::default(), build: Some(hand_over::find(named)?) })
 }
 
 /// Reads the plan of the folder, if there is one. Fails if it is that of another run.

@@ -8,6 +8,7 @@ use store::Store;
 use super::{
     drive::{Ended, drive, take_up},
     engine::Engine,
+    hand_over::hand_over,
     lanes::Lanes,
     offline::configured_prices,
     plan::{Folder, Plan},
@@ -22,7 +23,7 @@ use crate::{
 };
 
 pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> {
-    let (max_usd, files) = (args.max_usd, Files::of(&args)?);
+    let (max_usd, is_handed_over, files) = (args.max_usd, args.handed_over, Files::of(&args)?);
     let judge = Judge::of(&args.judge, &ctx.settings)?;
     files.check_judge(judge.as_ref())?;
     let recorded = ctx.store().await?;
@@ -34,6 +35,12 @@ pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> 
             return Ok(exit);
         }
     };
+    let mut flags = judge.as_ref().map(|judge| judge.flags.clone()).unwrap_or_default();
+    flags.extend(files.flags());
+    if let Some(build) = plan.build.as_ref().filter(|_| !is_handed_over) {
+        flags.extend(max_usd.iter().flat_map(|usd| ["--max-usd".to_owned(), usd.to_string()]));
+        return hand_over(ctx, &folder, build, &flags);
+    }
     let began = Instant::now();
     let mut engine = Engine::open(ctx, &folder, &recorded, plan.tools, max_usd, judge.as_ref()).await?;
     let ended = run_threads(ctx, &mut engine, &recorded, &plan, judge.as_ref()).await;
@@ -41,8 +48,7 @@ pub(super) async fn run(ctx: &Context, args: WhatIfRun) -> anyhow::Result<Exit> 
     let threads = match ended? {
         Ended::All(threads) => threads,
         Ended::Early { exit, why, done } => {
-            let flags = judge.as_ref().map(|judge| format!(" {}", judge.flags)).unwrap_or_default();
-            let flags = flags + &files.flags();
+            let flags: String = flags.iter().map(|flag| format!(" {}", quoted_for_shell(flag))).collect();
             let pause = Pause { why: &why, done, is_over_budget: exit == Exit::Partial, max_usd, flags };
             note(&paused(&folder, &engine, &plan, pause));
             return Ok(exit);
@@ -83,16 +89,12 @@ impl Files {
     }
 
     /// Flags of a command that continues the run with these limits and files.
-    fn flags(&self) -> String {
-        let mut flags = String::new();
-        for limit in &self.limits {
-            flags += &format!(" --fail-if {}", quoted_for_shell(&limit.to_string()));
-        }
-        for (name, file) in [("--html", &self.html), ("--junit", &self.junit)] {
-            if let Some(file) = file {
-                flags += &format!(" {name} {}", quoted_for_shell(&file.display().to_string()));
-            }
-        }
+    fn flags(&self) -> Vec<String> {
+        let mut flags = Vec::new();
+        let mut flag = |name: &str, value: String| flags.extend([name.to_owned(), value]);
+        self.limits.iter().for_each(|limit| flag("--fail-if", limit.to_string()));
+        self.html.iter().for_each(|file| flag("--html", file.display().to_string()));
+        self.junit.iter().for_each(|file| flag("--junit", file.display().to_string()));
         flags
     }
 
