@@ -122,6 +122,8 @@ fn last_line(errors: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, os::unix::fs::PermissionsExt as _};
+
     use super::*;
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use super::{
     build,
     changes::{changes, refuse},
     hand_over,
-    offline::{Asked, configured_prices, replayed, to_text},
+    offline::{configured_prices, replayed, to_text},
     plan::{Changed, Folder, Plan, hash, identity},
 };
 use crate::{
