@@ -5,8 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use serde_json::Value;
 
 use super::{
-    ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read, results,
-    slot::{ReadAttempts, Slot, SlotState},
+    InvalidLog, Progress,
+    accept::results,
+    phase::{Phase, Place, SUMMARISE_NODE, is_node, read},
+    slot::{ATTEMPTS_MAX, ReadAttempts, Slot, SlotState},
     unoffered::was_not_offered,
 };
 use crate::{
@@ -23,6 +25,9 @@ use crate::{
     strategy::{Strategy, TurnSoFar},
     usage::{Usage, UsageTotal},
 };
+
+/// Notice in front of a server's output after the server has lost its session.
+const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
 impl<S: Strategy> Progress<S> {
     /// Folds one event. Returns `false` and changes nothing if the event cannot occur at this point.
