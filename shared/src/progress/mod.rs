@@ -13,6 +13,7 @@ mod limits;
 mod next;
 mod offer;
 mod offers;
+mod open_calls;
 mod oversize;
 mod phase;
 mod read_back;
