@@ -1,4 +1,4 @@
-//! Models: finds the provider of a model and builds the prompt.
+//! Models: finds the provider of a model, and requests its replies.
 
 mod calls;
 mod check;
@@ -15,6 +15,8 @@ mod lenient;
 mod messages;
 mod plain_schema;
 mod price;
+mod prompt;
+mod provider;
 mod reach;
 mod request;
 mod sse;
@@ -27,89 +29,30 @@ mod tool_schemas;
 mod tool_selection;
 
 use std::{
-    borrow::Cow,
     collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
-use secrecy::SecretString;
 use serde_json::{Map, Value};
-use shared::{
-    Accepts, AttachmentKind, ClientTool, DynThread, Fault, Message, ModelParameters, PendingRequest, Request,
-    Response, ResponseFormat, Role, Tool, ToolUse, Usage, WebSearch,
-};
+use shared::{Accepts, AttachmentKind, DynThread, Fault, PendingRequest, Response, Role, Usage};
 use store::LearnedModel;
 
+pub(super) use self::prompt::Prompt;
 pub use self::{
     check::{CapabilityCheck, CapabilityVerdict, ModelCheck},
     dialect::{DIALECTS, Dialect, DialectRow},
     price::{Price, Prices},
+    provider::{OpenAi, Provider, Providers},
     reach::ProviderAnswer,
     structured_output::Structured,
 };
-use self::{endpoint::Endpoint, request::RequestForm, tool_schemas::ToolForms};
+use self::{endpoint::Endpoint, prompt::IsOffered, request::RequestForm, tool_schemas::ToolForms};
 use super::{
     Script,
-    attachments::{self, Attachments, DataUrls},
+    attachments::{self, Attachments},
     http_clients::{HttpClientError, HttpClients},
 };
 use crate::world::{Outcome, RequestContext};
-
-/// Providers, by the part of a model's name before the slash.
-pub type Providers = BTreeMap<String, Provider>;
-
-/// A source of model replies.
-pub enum Provider {
-    /// An endpoint with OpenAI's chat completions API.
-    OpenAi(OpenAi),
-    /// A file of rules. The log records its replies as `scripted`.
-    Scripted(Script),
-    /// A provider without a usable key or header. Requests to it fail; turns that do not need it are unaffected.
-    Unavailable {
-        /// Missing setting, as shown to an operator.
-        reason: String,
-    },
-}
-
-/// An endpoint with OpenAI's chat completions API.
-pub struct OpenAi {
-    /// Base URL, including the version: `https://host/v1`. A query is sent with every request.
-    pub base_url: String,
-    /// API key, if the endpoint requires one.
-    pub api_key: Option<SecretString>,
-    /// Maximum duration of a whole reply.
-    pub timeout: Duration,
-    /// Method of requesting structured output.
-    pub structured: Structured,
-    /// Dialect of the endpoint. `None`: as its address shows.
-    pub dialect: Option<Dialect>,
-    /// Prices of its models.
-    pub prices: Prices,
-    /// Headers of every request.
-    pub headers: BTreeMap<String, SecretString>,
-    /// Parameters in the query of every request.
-    pub query: BTreeMap<String, SecretString>,
-    /// True if replies are streamed. Default: true.
-    pub stream: bool,
-}
-
-impl OpenAi {
-    /// Creates an endpoint without a key.
-    pub fn new(base_url: &str, timeout: Duration) -> Self {
-        Self {
-            base_url: base_url.to_owned(),
-            api_key: None,
-            timeout,
-            structured: Structured::default(),
-            dialect: None,
-            prices: Prices::default(),
-            headers: BTreeMap::new(),
-            query: BTreeMap::new(),
-            stream: true,
-        }
-    }
-}
 
 /// The configured models.
 pub struct Models {
@@ -308,132 +251,4 @@ fn unavailable(provider: &str, why: &str) -> Fault {
     Fault::permanent(format!(
         "provider {provider:?} cannot be used: {why}; hint: set it and restart turnfold, or put it into a file that the setting names (file:PATH) and send SIGHUP; then run: turnfold turn retry"
     ))
-}
-
-/// The input of a model.
-pub(super) struct Prompt<'a> {
-    /// Model, as `provider/model`.
-    pub(super) model: &'a str,
-    /// System prompt of the request.
-    pub(super) system: &'a str,
-    /// Messages of the conversation.
-    pub(super) messages: Cow<'a, [Message]>,
-    /// Position of the reply in the conversation.
-    pub(super) position: usize,
-    /// Tools the model may call.
-    pub(super) tools: Vec<Tool>,
-    /// Number of tools left out of `tools`.
-    pub(super) omitted_tools: usize,
-    /// Required schema of the reply.
-    pub(super) shape: Option<ResponseSchema<'a>>,
-    /// Setting of the provider's own web search.
-    pub(super) searching: WebSearch,
-    /// Configured parameters of the reply.
-    pub(super) parameters: Option<&'a ModelParameters>,
-    /// Use of tools that the client demands.
-    pub(super) tool_use: Option<&'a ToolUse>,
-    /// Tools of the client, some of them among `tools`.
-    pub(super) client_tools: &'a [ClientTool],
-    /// Reason why the previous reply was rejected.
-    pub(super) complaint: Option<&'a str>,
-    /// Number of attempts so far, if the previous reply was not in the form that was asked for.
-    pub(super) misfits: u32,
-    /// Contents of the messages' attachments. Empty in estimates.
-    pub(super) contents: DataUrls,
-}
-
-/// Required schema of a reply.
-pub(super) struct ResponseSchema<'a> {
-    pub(super) name: &'a str,
-    pub(super) schema: Value,
-    /// Format that the client asked for, if the schema is not the strategy's. It is sent as the client wrote it.
-    pub(super) format: Option<&'a ResponseFormat>,
-}
-
-/// Decides whether a model may be offered a server's tool.
-type IsOffered<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
-
-impl<'a> Prompt<'a> {
-    /// Leaves out the images of tool results, for a model that takes none. The text of a result names them.
-    fn leave_out_tool_images(&mut self) {
-        let has_images = |message: &Message| message.role == Role::Tool && !message.attachments.is_empty();
-        if self.messages.iter().any(has_images) {
-            self.messages
-                .to_mut()
-                .iter_mut()
-                .filter(|message| has_images(message))
-                .for_each(|message| message.attachments.clear());
-        }
-    }
-
-    fn of(
-        thread: &'a dyn DynThread,
-        due: &'a PendingRequest,
-        is_offered: &IsOffered<'_>,
-    ) -> Result<Self, Fault> {
-        let Request::Chat {
-            model,
-            system,
-            context: hears,
-            summarised: _,
-            tool_result_tokens: _,
-            attachments_max: _,
-            tool_servers,
-            tools: named,
-            response_schema: shape,
-            web_search: searching,
-            prompt: _,
-            parameters,
-            offered: _,
-            tool_use,
-        } = &due.request
-        else {
-            return Err(Fault::permanent(format!("{} is not a request to a model", due.request)));
-        };
-        let position = hears.end.min(thread.messages().len());
-        let own_tools = thread.tools();
-        let mut tools: Vec<Tool> = named
-            .iter()
-            .filter_map(|name| own_tools.iter().find(|tool| tool.name == *name))
-            .cloned()
-            .collect();
-        let own_count = tools.len();
-        let servers: Vec<&str> = tool_servers.iter().map(String::as_str).collect();
-        if !servers.is_empty() {
-            let offered = thread.offered_tools(&servers);
-            let offered = offered.into_iter().filter(|tool| is_offered(tool.server, &tool.tool.name));
-            tools.extend(offered.map(|tool| Tool { name: tool.name, ..tool.tool.clone() }));
-        }
-        let messages = thread.messages_of(&due.request);
-        let person = messages
-            .iter()
-            .rfind(|message| message.role == Role::User)
-            .map_or("", |message| message.content.as_str());
-        let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
-        let format = thread.has_client_schema().then(|| &thread.reply_options().response_format);
-        let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema {
-            name,
-            schema,
-            format,
-        });
-        Ok(Self {
-            model,
-            system,
-            messages,
-            position,
-            tools,
-            omitted_tools,
-            shape,
-            searching: *searching,
-            parameters: parameters.as_deref(),
-            tool_use: tool_use.as_deref(),
-            client_tools: &thread.reply_options().tools,
-            complaint: due.previous_error.as_deref().filter(|error| stream::is_fixable_by_model(error)),
-            misfits: due
-                .previous_error
-                .as_deref()
-                .map_or(0, |error| if stream::is_misfit(error) { due.attempts } else { 0 }),
-            contents: DataUrls::new(),
-        })
-    }
 }

@@ -7,7 +7,8 @@
 //! because it can precede any node that issues requests.
 
 use super::{
-    InvalidLog, PendingRequest, Place, Progress,
+    InvalidLog, PendingRequest, Progress,
+    phase::Place,
     slot::{Slot, SlotState},
 };
 use crate::{

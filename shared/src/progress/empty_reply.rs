@@ -1,6 +1,10 @@
 //! Empty replies: asked for once more, and the cause of the outcome of a turn that ends with one.
 
-use super::{Phase, Place, Progress, slot::SlotState};
+use super::{
+    Progress,
+    phase::{Phase, Place},
+    slot::SlotState,
+};
 use crate::{
     message::Reply,
     request::{Request, Response},

@@ -21,21 +21,22 @@
 
 use std::ops::Range;
 
-use super::{Place, Progress, limits::RequestSize, name};
+use super::{
+    Progress,
+    limits::RequestSize,
+    phase::{Place, SUMMARISE_NODE, name},
+    slot::ATTEMPTS_MAX,
+};
 use crate::{
     context::{
         MIN_SHOWN_TOKENS, READ_MORE, estimated_tokens, omitted_attachment_tokens, summary_tokens, usable,
     },
     event::{Asked, Event, Failed},
     message::Role,
-    progress::receive::ATTEMPTS_MAX,
     prompt_name::{kept_template_hash, prompt_hash},
     request::{Request, WebSearch},
     strategy::Strategy,
 };
-
-/// Name of the engine's node that summarises messages. No node of a strategy has a name with this prefix.
-pub const SUMMARISE_NODE: &str = "engine.summarise";
 
 /// System prompt of [`SUMMARISE_NODE`].
 pub const SUMMARISE_PROMPT: &str = include_str!("summarise.md");

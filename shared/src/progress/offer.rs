@@ -15,10 +15,11 @@ use std::{
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Progress, name,
+    Progress,
     offers::{
         Hash, Parts, READ_MORE_HASH, add_text, hash_of_tool, hash_of_value, hashes_of, parts_of_client,
     },
+    phase::name,
 };
 use crate::{context::READ_MORE, prompt_name::SHORT_HASH_LENGTH, request::Request, strategy::Strategy};
 

@@ -5,7 +5,11 @@
 //! Every endpoint has its own, and new ones appear. The status and the largest request that the model took decide whether
 //! a smaller one is worth a try, and the answer to it decides what is learned.
 
-use super::{Phase, Place, Progress, limits::RequestSize};
+use super::{
+    Progress,
+    limits::RequestSize,
+    phase::{Phase, Place},
+};
 use crate::{
     context::{CONTEXT_TOKENS_MIN, MIN_SHOWN_TOKENS},
     request::{FaultKind, Oversize, Request},

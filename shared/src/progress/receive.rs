@@ -1,7 +1,8 @@
 //! Outcomes of requests: decides which ones enter the log as answers, and gives up requests that get none.
 
 use super::{
-    Phase, Place, Progress,
+    Progress,
+    phase::{Phase, Place},
     slot::{Slot, SlotState},
     unoffered,
 };
@@ -14,9 +15,6 @@ use crate::{
     strategy::Strategy,
     usage::Usage,
 };
-
-/// Maximum number of attempts of one request, unless configured. After that it is abandoned, or its node fails.
-pub const ATTEMPTS_MAX: u32 = 4;
 
 /// Maximum number of input rounds of one request. After that its answer is an error.
 pub const INPUT_ROUNDS_MAX: u32 = 10;

@@ -10,6 +10,12 @@ use crate::{
     request::{Request, Response},
 };
 
+/// Maximum number of attempts of one request, unless configured. After that it is abandoned, or its node fails.
+pub const ATTEMPTS_MAX: u32 = 4;
+
+/// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
+pub const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
+
 /// Task in which a server carries a request out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenTask {
@@ -63,7 +69,7 @@ pub(super) struct ReadAttempts {
 impl ReadAttempts {
     /// Returns the error of a read-back that is not attempted again.
     pub(super) fn given_up(&self) -> Option<String> {
-        let max = self.max.unwrap_or(super::ATTEMPTS_MAX);
+        let max = self.max.unwrap_or(ATTEMPTS_MAX);
         let error = self.error.as_deref().filter(|_| self.is_over || max <= self.failed)?;
         Some(if self.failed < 2 {
             error.to_owned()
@@ -190,9 +196,7 @@ impl Slot {
                 self.was_unmade |= reconciled.read_back.is_some();
                 SlotState::Open
             }
-            Verdict::Skip => {
-                SlotState::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
-            }
+            Verdict::Skip => SlotState::Answered(Response::Output(ToolOutput::Error(SKIPPED.to_owned()))),
         }
     }
 
@@ -234,7 +238,7 @@ impl Slot {
             ) if !failed.read_back && (!self.is_doubted() || self.is_settled_by(failed)) => {
                 self.failures += 1;
                 self.attempts += u32::from(!failed.waiting);
-                self.attempts_max = failed.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
+                self.attempts_max = failed.attempts_max.unwrap_or(ATTEMPTS_MAX);
                 self.in_doubt |= failed.in_doubt;
                 self.error = Some(failed.error.clone());
                 self.task.take_if(|_| !failed.waiting);

@@ -2,7 +2,8 @@
 //! doubt, and the input that a tool requires.
 
 use super::{
-    Phase, Progress,
+    Progress,
+    phase::Phase,
     slot::{Slot, SlotState},
 };
 use crate::{

@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use super::{Phase, Progress, slot::Slot};
+use super::{Progress, phase::Phase, slot::Slot};
 use crate::{
     answer::Answer,
     event::{Answered, Event, Verdict, WriteEnding},

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Phase, Progress};
+use super::{Progress, phase::Phase};
 use crate::{
     event::{Answered, AttemptFailed, Event, WriteEnded, WriteEnding},
     language::Sentence,

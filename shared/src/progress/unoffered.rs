@@ -1,8 +1,9 @@
 //! Calls of tools that were not offered, and replies of no use.
 
 use super::{
-    Place, Progress,
+    Progress,
     empty_reply::{EMPTY_REPLY, error_of_empty},
+    phase::Place,
     slot::{Slot, SlotState},
 };
 use crate::{

@@ -2,7 +2,12 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write, ops::Range};
 
-use super::{Phase, Place, Progress, limits::LearnedLimits, receive::ATTEMPTS_MAX};
+use super::{
+    Progress,
+    limits::LearnedLimits,
+    phase::{Phase, Place},
+    slot::ATTEMPTS_MAX,
+};
 use crate::{
     context::{
         ContextSettings, READ_MORE, Sizes, TOOL_RESULT_TOKENS, estimated_tokens, shortened, summary_tokens,

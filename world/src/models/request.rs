@@ -12,9 +12,10 @@ use shared::{
 };
 
 use super::{
-    Prompt, ResponseSchema,
+    Prompt,
     dialect::Features,
     messages::normalised,
+    prompt::ResponseSchema,
     structured_output::OutputMode,
     tool_schemas::{OfferedTool, ToolForms},
 };

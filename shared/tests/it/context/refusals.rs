@@ -1,8 +1,14 @@
 //! Refusals that do not say, or say wrongly, that a request is too large.
 
-use shared::{Attachment, AttachmentKind, Oversize};
+use serde_json::json;
+use shared::{
+    Attachment, AttachmentKind, ContextSettings, Event, FaultKind, Message, Next, Oversize, Policy, RunStatus,
+};
 
-use super::*;
+use super::{
+    running_thread::{RunningThread, long_thread, opened, small, window_of},
+    simulated::Simulated,
+};
 
 /// Runs `turns` turns that all end, each with this many pictures of the person.
 fn pictures(endpoint: &mut Simulated, running: &mut RunningThread, turns: usize, each: usize) {

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     models::{
-        Prompt, ResponseSchema, dialect::Features, messages::MessageOrder, stream::is_fixable_by_model,
-        structured_output::OutputMode,
+        Prompt, dialect::Features, messages::MessageOrder, prompt::ResponseSchema,
+        stream::is_fixable_by_model, structured_output::OutputMode,
     },
     text::truncate,
 };
