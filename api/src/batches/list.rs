@@ -32,7 +32,7 @@ pub(crate) struct ListBatches {
     /// first, or with `_asc` the lowest. A batch whose value changes while you read page after page may come twice or be left out.
     #[param(inline)]
     order: Option<BatchOrder>,
-    /// Only batches after this one: the last batch of the previous page.
+    /// Only batches after this one: the last batch of the previous page. If its value changed, the page follows its new place.
     after: Option<String>,
     /// Maximum number of batches. Default: 50.
     #[param(minimum = 1, maximum = 1000)]

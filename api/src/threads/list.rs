@@ -37,7 +37,7 @@ pub(crate) struct ListThreads {
     /// after page may come twice or be left out.
     #[param(inline)]
     order: Option<ListOrder>,
-    /// Only threads after this one: the last thread of the previous page.
+    /// Only threads after this one: the last thread of the previous page. If its value changed, the page follows its new place.
     after: Option<Uuid>,
     /// Maximum number of threads. Default: 50.
     #[param(minimum = 1, maximum = 1000)]

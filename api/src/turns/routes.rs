@@ -43,7 +43,7 @@ pub(crate) struct ListTurns {
     /// after page may come twice or be left out.
     #[param(inline)]
     order: Option<ListOrder>,
-    /// Only turns after this one: the last turn of the previous page.
+    /// Only turns after this one: the last turn of the previous page. If its value changed, the page follows its new place.
     after: Option<Uuid>,
     /// Maximum number of turns. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
