@@ -1,4 +1,4 @@
-//! Providers of models.
+//! Providers of models in the configuration.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

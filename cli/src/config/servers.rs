@@ -1,4 +1,4 @@
-//! MCP servers.
+//! MCP servers in the configuration.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
