@@ -2,45 +2,55 @@
 
 mod audit;
 mod batch;
+mod config;
 mod fixture;
 mod inbox;
+mod index;
 mod judge;
 mod key;
 mod maintenance;
+mod mcp;
+mod model;
 mod otel;
 mod prompt;
 mod queue;
 mod schedule;
+mod schema;
 mod stats;
+mod strategy;
 mod thread;
 mod turn;
+mod values;
 mod webhook;
 mod whatif;
 mod worker;
 
-use std::{ffi::OsString, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{ffi::OsString, net::SocketAddr, path::PathBuf};
 
-use clap::{
-    Parser, Subcommand, ValueEnum,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
-use shared::{MultitaskStrategy, Priority};
+use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::{
     audit::{AdminLog, Approvals, Audit, AuditJudge, AuditKey},
     batch::{Batch, BatchOrder, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
+    config::Config,
     fixture::Fixture,
     inbox::{Answer, Inbox, Settle},
+    index::Index,
     judge::JudgeArgs,
     key::Key,
     maintenance::{Replayed, Selection, Store},
+    mcp::{Mcp, Pins},
+    model::Model,
     otel::Otel,
     prompt::Prompt,
     queue::{PauseTarget, Queue},
     schedule::{Add as NewSchedule, Schedule},
+    schema::Schema,
     stats::StatsRange,
+    strategy::Strategy,
     thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread, ThreadOrder},
     turn::{GroupBy, Send, Turn, TurnOrder},
+    values::value_name,
     webhook::Webhook,
     whatif::{Cohort as CohortFile, Run as WhatIfRun, ToolPolicy, WhatIf, WhatIfCommand},
     worker::Worker,
@@ -306,153 +316,6 @@ pub(crate) enum Shell {
     Fish,
 }
 
-#[derive(Subcommand)]
-pub(crate) enum Schema {
-    /// Read logs that all released versions wrote; exit with 1 if an event or a field is lost or read differently
-    Check,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Strategy {
-    /// List the strategies
-    #[command(name = "list", visible_alias = "ls")]
-    List,
-    /// Print the graph of a strategy as a Mermaid flowchart
-    Map {
-        /// Name of the strategy
-        name: String,
-    },
-    /// Show the model, prompt and parameters of each node, and where each is set
-    Show {
-        /// Name of the strategy
-        name: String,
-        /// Print the whole prompts with their placeholders
-        #[arg(long)]
-        prompts: bool,
-    },
-    /// Create a crate with a strategy of your own, its tests and a binary that serves it
-    ///
-    /// The strategy asks a person for a name and lets a model greet. Its four tests pass at once. The binary has all commands of
-    /// turnfold, with your strategy added.
-    New {
-        /// Name of the strategy and of the crate: lower-case letters, digits and _
-        name: String,
-        /// Folder of the crate; must not exist yet [default: the name]
-        #[arg(long, value_name = "FOLDER")]
-        path: Option<PathBuf>,
-        /// Checkout of turnfold to build on [default: the one that this binary was built from]
-        #[arg(long, value_name = "FOLDER")]
-        turnfold: Option<PathBuf>,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Mcp {
-    /// List the configured servers and whether they can be reached
-    #[command(name = "list", visible_alias = "ls")]
-    List,
-    /// List the tools of a server
-    Tools {
-        /// Server, as named in the configuration
-        server: String,
-    },
-    /// List the approved tool definitions; a server whose tools changed is not used until the change is approved
-    Pins {
-        #[command(subcommand)]
-        command: Option<Pins>,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Model {
-    /// Check with tiny requests which capabilities a model has, and which ones turnfold works around
-    ///
-    /// Sends about eight requests of a few words each. Exits with 5 if a capability is missing, and with 4 if the model cannot
-    /// be used.
-    Check {
-        /// Model, as provider/model
-        #[arg(value_name = "PROVIDER/MODEL")]
-        model: String,
-    },
-    /// List what was learned about models: windows, refused parameters and schemas, through the API
-    ///
-    /// Shows what the workers that run learned from refusals; a worker reports every ten seconds. Rates of throttles stand in
-    /// `turnfold queue ls`.
-    #[command(name = "list", visible_alias = "ls")]
-    List,
-    /// Show what was learned about one model
-    Show {
-        /// Model, as provider/model
-        #[arg(value_name = "PROVIDER/MODEL")]
-        model: String,
-    },
-    /// Forget what was learned about a model: context window, refused parameters and schemas, number of images, rate
-    ///
-    /// Use it after the endpoint behind the name has changed. All workers forget at once. A thread forgets when its next turn
-    /// starts, or when a failed turn is retried.
-    Forget {
-        /// Model, as provider/model
-        #[arg(value_name = "PROVIDER/MODEL")]
-        model: String,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Pins {
-    /// Show how a server's tools differ from the approved ones
-    Diff {
-        /// Server, as named in the configuration
-        server: String,
-    },
-    /// Approve the tools that a server has now
-    Approve {
-        /// Server, as named in the configuration
-        server: String,
-        /// Approve only if the hash of the tools begins with this, as printed by `diff`
-        #[arg(long)]
-        hash: Option<String>,
-        /// Reason, for the administrative log: one line, at most 500 characters
-        #[arg(long, value_name = "TEXT", value_parser = reason)]
-        reason: Option<String>,
-    },
-    /// Forget a server's approved tools; the next turn that uses the server approves the tools that it finds
-    Reset {
-        /// Server, as named in the configuration
-        server: String,
-        /// Reason, for the administrative log: one line, at most 500 characters
-        #[arg(long, value_name = "TEXT", value_parser = reason)]
-        reason: Option<String>,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Index {
-    /// Ask every server for its tools, and update the index; this is a turn of the strategy index_builder
-    Build,
-    /// Compare the index with the configured servers
-    Status,
-    /// Rank the servers by how well they match a text
-    Search {
-        /// Text to match
-        query: String,
-        /// Maximum number of servers
-        #[arg(long, value_name = "N", default_value_t = 5)]
-        limit: usize,
-    },
-}
-
-#[derive(Subcommand)]
-pub(crate) enum Config {
-    /// Print the configuration as it is in effect; secrets appear only as references
-    Show {
-        /// Add the origin of each value: file, variable, flag or default
-        #[arg(long)]
-        origin: bool,
-    },
-    /// Print the reference of all keys with their defaults, as a configuration file
-    Default,
-}
-
 /// Builds the command-line parser. Every option accepts a negative number as its value, so that the error names what is
 /// wrong with the value instead of an unknown flag.
 pub(crate) fn command() -> clap::Command {
@@ -466,54 +329,9 @@ pub(crate) fn command() -> clap::Command {
     accept_negative_numbers(<Args as clap::CommandFactory>::command())
 }
 
-/// Parses the name of a priority.
-fn priority() -> impl TypedValueParser<Value = Priority> {
-    PossibleValuesParser::new(Priority::ALL.map(Priority::as_str)).try_map(|name| name.parse::<Priority>())
-}
-
-/// Parses the name of a multitask strategy.
-fn multitask_strategy() -> impl TypedValueParser<Value = MultitaskStrategy> {
-    PossibleValuesParser::new(MultitaskStrategy::ALL.map(MultitaskStrategy::as_str))
-        .try_map(|name| name.parse::<MultitaskStrategy>())
-}
-
-/// Returns the name of an option's value, which is also its name in the API.
-pub(crate) fn value_name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|possible| possible.get_name().to_owned()).unwrap_or_default()
-}
-
-/// Parses a duration such as `2w`, `90d`, `12h`, `30m` or `10s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    ::queue::clock::parse_duration(text)
-        .ok_or_else(|| "expected a number and a unit (w, d, h, m or s), such as 90d".to_owned())
-}
-
-/// Maximum length of a reason in characters, as in the API.
-const REASON_MAX: usize = 500;
-
-/// Parses the reason of an administrative decision.
-fn reason(text: &str) -> Result<String, String> {
-    let text = text.trim();
-    let is_line = !text.chars().any(char::is_control) && (1..=REASON_MAX).contains(&text.chars().count());
-    is_line.then(|| text.to_owned()).ok_or_else(|| {
-        format!(
-            "expected one line of 1 to {REASON_MAX} characters; leave it out if there is no reason to record"
-        )
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_reason_is_one_line_of_a_bounded_length() {
-        assert_eq!(reason(" ended \u{e4}").unwrap(), "ended \u{e4}");
-        assert!(reason(&"\u{e4}".repeat(REASON_MAX)).is_ok());
-        for text in ["", " ", "one\ntwo", "\u{1b}[2J", &"x".repeat(REASON_MAX + 1)] {
-            reason(text).unwrap_err();
-        }
-    }
 
     #[test]
     fn every_set_counts_wherever_it_stands() {

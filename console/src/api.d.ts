@@ -6704,7 +6704,7 @@ export interface operations {
                  *     first, or with `_asc` the lowest. A batch whose value changes while you read page after page may come twice or be left out.
                  */
                 order?: "newest" | "oldest" | "updated" | "updated_asc" | "failed" | "failed_asc" | "usd" | "usd_asc";
-                /** @description Only batches after this one: the last batch of the previous page. */
+                /** @description Only batches after this one: the last batch of the previous page. If its value changed, the page follows its new place. */
                 after?: string;
                 /** @description Maximum number of batches. Default: 50. */
                 limit?: number;
@@ -12275,7 +12275,7 @@ export interface operations {
                  *     after page may come twice or be left out.
                  */
                 order?: "newest" | "oldest" | "updated" | "updated_asc" | "usd" | "usd_asc" | "tokens" | "tokens_asc" | "took" | "took_asc";
-                /** @description Only threads after this one: the last thread of the previous page. */
+                /** @description Only threads after this one: the last thread of the previous page. If its value changed, the page follows its new place. */
                 after?: string;
                 /** @description Maximum number of threads. Default: 50. */
                 limit?: number;
@@ -13836,7 +13836,7 @@ export interface operations {
                  *     after page may come twice or be left out.
                  */
                 order?: "newest" | "oldest" | "updated" | "updated_asc" | "usd" | "usd_asc" | "tokens" | "tokens_asc" | "took" | "took_asc";
-                /** @description Only turns after this one: the last turn of the previous page. */
+                /** @description Only turns after this one: the last turn of the previous page. If its value changed, the page follows its new place. */
                 after?: string;
                 /** @description Maximum number of turns. Default: 50. */
                 limit?: number;

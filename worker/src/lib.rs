@@ -9,8 +9,11 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod admitted;
 mod answer_stream;
 mod backoff;
+mod blocked;
+mod conclude;
 mod executor;
 mod forgotten_models;
 mod in_flight;

@@ -13,7 +13,7 @@ use queue::{
 use store::ThreadId;
 use tracing::warn;
 
-use crate::{perform::LIMITS_RETRY_DELAY, step::StepOutcome};
+use crate::{blocked::LIMITS_RETRY_DELAY, step::StepOutcome};
 
 /// Maximum number of turns that run at the same time, by tenant.
 #[derive(Clone, Debug, Default)]

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::server::{
     extract::Query,
+    list_order::StoreOrder,
     openai_ids::batch_id,
     pagination::{limit, openai_list, page},
     principal::Principal,
@@ -31,7 +32,7 @@ pub(crate) struct ListBatches {
     /// first, or with `_asc` the lowest. A batch whose value changes while you read page after page may come twice or be left out.
     #[param(inline)]
     order: Option<BatchOrder>,
-    /// Only batches after this one: the last batch of the previous page.
+    /// Only batches after this one: the last batch of the previous page. If its value changed, the page follows its new place.
     after: Option<String>,
     /// Maximum number of batches. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
@@ -60,14 +61,8 @@ pub(crate) enum BatchOrder {
     UsdAsc,
 }
 
-/// Order in which the store lists batches.
-enum StoreOrder {
-    ByCreation(Order),
-    ByValue(RankOrder<BatchRank>),
-}
-
 impl BatchOrder {
-    fn of_store(self) -> StoreOrder {
+    fn of_store(self) -> StoreOrder<BatchRank> {
         StoreOrder::ByValue(match self {
             BatchOrder::Newest => return StoreOrder::ByCreation(Order::NewestFirst),
             BatchOrder::Oldest => return StoreOrder::ByCreation(Order::OldestFirst),
@@ -107,7 +102,7 @@ pub(crate) async fn list(
 async fn rows(
     app: &AppState,
     principal: &Principal,
-    order: StoreOrder,
+    order: StoreOrder<BatchRank>,
     after: Option<&str>,
     limit: u64,
 ) -> Result<Vec<Batch>, ApiError> {

@@ -137,7 +137,8 @@ impl ServerHandler for McpServer {
 /// Runs a strategy: as a task if the client knows tasks, and otherwise to its end or to the end of the wait.
 async fn run(rest: &Rest, client: &Client, submission: &Submission) -> Result<CallToolResponse, Refusal> {
     let wait = if client.has_tasks { 0 } else { submission.wait };
-    let turn: Turn = rest.post(&format!("/v1/turns?wait={wait}"), &submission.body).await?;
+    let turn = rest.post::<Turn>(&format!("/v1/turns?wait={wait}"), &submission.body).await;
+    let turn = turn.map_err(|problem| submission.named(problem))?;
     if client.has_tasks {
         return Ok(CreateTaskResult::new(task(&turn, &turn)).into());
     }

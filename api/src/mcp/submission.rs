@@ -1,5 +1,6 @@
 //! A call of a strategy as a request to submit a turn.
 
+use api_types::ErrorDetail;
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -26,6 +27,8 @@ pub(super) struct Submission {
     /// Body for the REST API, which checks the other arguments.
     pub(super) body: Value,
     pub(super) wait: u64,
+    /// True if the configuration was sent by its name among the arguments.
+    has_settings: bool,
 }
 
 impl Submission {
@@ -41,6 +44,23 @@ impl Submission {
         arguments: JsonObject,
     ) -> Result<Self, Refusal> {
         read(app, rest, tool, arguments).await.map_err(|error| refusal(&error))
+    }
+
+    /// Names the configuration as the arguments do, in an error of the REST API about it.
+    pub(super) fn named(&self, mut problem: Refusal) -> Refusal {
+        if self.has_settings {
+            let ErrorDetail { message, param, .. } = &mut problem.error;
+            [&mut problem.detail, message].into_iter().chain(param).for_each(rename_settings);
+        }
+        problem
+    }
+}
+
+fn rename_settings(text: &mut String) {
+    let (name, own) = SETTINGS;
+    let rest = text.strip_prefix(own).filter(|rest| rest.is_empty() || rest.starts_with([':', '.', ' ']));
+    if let Some(rest) = rest {
+        *text = format!("{name}{rest}");
     }
 }
 
@@ -58,7 +78,9 @@ async fn read(
     let wait = take_wait(&mut arguments)?;
     arguments.retain(|_, value| !value.is_null());
     let (name, own) = SETTINGS;
-    if let Some(settings) = arguments.remove(name)
+    let settings = arguments.remove(name);
+    let has_settings = settings.is_some();
+    if let Some(settings) = settings
         && arguments.insert(own.to_owned(), settings).is_some()
     {
         let detail = format!("{name}: there is {own} too");
@@ -68,7 +90,7 @@ async fn read(
         None => drop(arguments.insert("strategy".to_owned(), json!(tool))),
         Some(id) => check_thread(app, rest, tool, id).await?,
     }
-    Ok(Submission { body: Value::Object(arguments), wait })
+    Ok(Submission { body: Value::Object(arguments), wait, has_settings })
 }
 
 /// Checks that the thread to continue runs the strategy of the tool.

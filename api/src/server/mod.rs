@@ -17,6 +17,7 @@ pub(crate) mod issued_keys;
 mod issuer_http;
 pub(crate) mod key_ring;
 pub(crate) mod limit_warnings;
+pub(crate) mod list_order;
 pub(crate) mod listener;
 pub(crate) mod measurement;
 mod objects;

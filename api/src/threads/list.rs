@@ -3,8 +3,8 @@
 use api_types::{ListedThread, Page, Problem, ThreadStatus};
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use store::{Order, Rank, RankOrder, ThreadFilter};
-use utoipa::{IntoParams, ToSchema};
+use store::{Order, ThreadFilter};
+use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::listed::listed;
@@ -12,6 +12,7 @@ use crate::{
     logs::lookup::find_thread,
     server::{
         extract::Query,
+        list_order::{ListOrder, StoreOrder},
         pagination::{limit, page},
         principal::Principal,
         problem::ApiError,
@@ -35,55 +36,12 @@ pub(crate) struct ListThreads {
     /// value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A thread whose value changes while you read page
     /// after page may come twice or be left out.
     #[param(inline)]
-    order: Option<ThreadOrder>,
-    /// Only threads after this one: the last thread of the previous page.
+    order: Option<ListOrder>,
+    /// Only threads after this one: the last thread of the previous page. If its value changed, the page follows its new place.
     after: Option<Uuid>,
     /// Maximum number of threads. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
-}
-
-/// Order of a list of threads.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum ThreadOrder {
-    /// Newest first.
-    Newest,
-    /// Oldest first.
-    Oldest,
-    /// Last changed first.
-    Updated,
-    /// Longest unchanged first.
-    UpdatedAsc,
-    /// Highest cost of all turns first.
-    Usd,
-    /// Lowest cost of all turns first; no known cost counts as zero.
-    UsdAsc,
-    /// Most tokens of all turns first.
-    Tokens,
-    /// Fewest tokens of all turns first.
-    TokensAsc,
-    /// Longest time from the first event to the last change first.
-    Took,
-    /// Shortest time from the first event to the last change first.
-    TookAsc,
-}
-
-impl ThreadOrder {
-    /// Returns the order by a value, if the threads are not ordered by their beginning.
-    fn rank(self) -> Option<RankOrder> {
-        match self {
-            ThreadOrder::Newest | ThreadOrder::Oldest => None,
-            ThreadOrder::Updated => Some(RankOrder::highest_first(Rank::Updated)),
-            ThreadOrder::UpdatedAsc => Some(RankOrder::lowest_first(Rank::Updated)),
-            ThreadOrder::Usd => Some(RankOrder::highest_first(Rank::MicroUsd)),
-            ThreadOrder::UsdAsc => Some(RankOrder::lowest_first(Rank::MicroUsd)),
-            ThreadOrder::Tokens => Some(RankOrder::highest_first(Rank::Tokens)),
-            ThreadOrder::TokensAsc => Some(RankOrder::lowest_first(Rank::Tokens)),
-            ThreadOrder::Took => Some(RankOrder::highest_first(Rank::Took)),
-            ThreadOrder::TookAsc => Some(RankOrder::lowest_first(Rank::Took)),
-        }
-    }
 }
 
 /// List threads
@@ -103,19 +61,19 @@ pub(crate) async fn list(
 ) -> Result<Json<Page<ListedThread>>, ApiError> {
     let limit = limit(params.limit)?;
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
-    let is_oldest_first = matches!(params.order, Some(ThreadOrder::Oldest));
-    let order = if is_oldest_first { Order::OldestFirst } else { Order::NewestFirst };
     let (status, turns) = (params.status, conditions.as_ref());
-    let filter = ThreadFilter { tenant: principal.only(), status, turns, order };
+    let filter = ThreadFilter { tenant: principal.only(), status, turns, order: Order::default() };
     let store = &app.backends.store;
-    let rows = match params.order.and_then(ThreadOrder::rank) {
-        Some(order) => {
+    let rows = match params.order.unwrap_or(ListOrder::Newest).of_store() {
+        StoreOrder::ByValue(order) => {
             if let Some(after) = params.after {
                 find_thread(&app, &principal, after).await?;
             }
             store.ranked_threads(filter, order, params.after, limit + 1).await.map_err(unordered)?
         }
-        None => store.threads(filter, params.after, limit + 1).await?,
+        StoreOrder::ByCreation(order) => {
+            store.threads(ThreadFilter { order, ..filter }, params.after, limit + 1).await?
+        }
     };
     let Page { data, has_more } = page(rows, limit);
     Ok(Json(Page { data: listed(&app, data).await?, has_more }))

@@ -4,8 +4,8 @@ use api_types::{Page, Problem, Turn, TurnStatus};
 use axum::{Json, extract::State};
 use queue::clock;
 use serde::Deserialize;
-use store::{Conditions, Order, Rank, RankOrder, TurnFilter};
-use utoipa::{IntoParams, ToSchema};
+use store::{Conditions, Order, TurnFilter};
+use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::lookup::{WaitParams, find, show_all, show_within};
@@ -13,6 +13,7 @@ use crate::{
     ids::check_threads,
     server::{
         extract::{Path, Query},
+        list_order::{ListOrder, StoreOrder},
         pagination::{limit, page},
         principal::Principal,
         problem::{ApiError, Kind},
@@ -41,55 +42,12 @@ pub(crate) struct ListTurns {
     /// value first, or with `_asc` the lowest. `usd` and `tokens` need the search index. A turn whose value changes while you read page
     /// after page may come twice or be left out.
     #[param(inline)]
-    order: Option<TurnOrder>,
-    /// Only turns after this one: the last turn of the previous page.
+    order: Option<ListOrder>,
+    /// Only turns after this one: the last turn of the previous page. If its value changed, the page follows its new place.
     after: Option<Uuid>,
     /// Maximum number of turns. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
-}
-
-/// Order of a list of turns.
-#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum TurnOrder {
-    /// Newest first.
-    Newest,
-    /// Oldest first.
-    Oldest,
-    /// Last changed first.
-    Updated,
-    /// Longest unchanged first.
-    UpdatedAsc,
-    /// Highest cost first.
-    Usd,
-    /// Lowest cost first; no known cost counts as zero.
-    UsdAsc,
-    /// Most tokens first.
-    Tokens,
-    /// Fewest tokens first.
-    TokensAsc,
-    /// Longest time from the submission to the end, or until now, first.
-    Took,
-    /// Shortest time from the submission to the end, or until now, first.
-    TookAsc,
-}
-
-impl TurnOrder {
-    /// Returns the order by a value, if the turns are not ordered by their submission.
-    fn rank(self) -> Option<RankOrder> {
-        match self {
-            TurnOrder::Newest | TurnOrder::Oldest => None,
-            TurnOrder::Updated => Some(RankOrder::highest_first(Rank::Updated)),
-            TurnOrder::UpdatedAsc => Some(RankOrder::lowest_first(Rank::Updated)),
-            TurnOrder::Usd => Some(RankOrder::highest_first(Rank::MicroUsd)),
-            TurnOrder::UsdAsc => Some(RankOrder::lowest_first(Rank::MicroUsd)),
-            TurnOrder::Tokens => Some(RankOrder::highest_first(Rank::Tokens)),
-            TurnOrder::TokensAsc => Some(RankOrder::lowest_first(Rank::Tokens)),
-            TurnOrder::Took => Some(RankOrder::highest_first(Rank::Took)),
-            TurnOrder::TookAsc => Some(RankOrder::lowest_first(Rank::Took)),
-        }
-    }
 }
 
 /// List turns
@@ -113,14 +71,14 @@ pub(crate) async fn list(
     }
     let (tenant, status) = (principal.only(), params.status);
     let conditions = conditions(&app, &principal, params.r#where.as_deref()).await?;
-    let is_oldest_first = matches!(params.order, Some(TurnOrder::Oldest));
-    let order = if is_oldest_first { Order::OldestFirst } else { Order::NewestFirst };
-    let filter =
-        TurnFilter { tenant, thread: params.thread_id, status, conditions: conditions.as_ref(), order };
+    let (conditions, order) = (conditions.as_ref(), Order::default());
+    let filter = TurnFilter { tenant, thread: params.thread_id, status, conditions, order };
     let store = &app.backends.store;
-    let rows = match params.order.and_then(TurnOrder::rank) {
-        Some(order) => store.ranked_turns(filter, order, params.after, limit + 1).await?,
-        None => store.turns(filter, params.after, limit + 1).await?,
+    let rows = match params.order.unwrap_or(ListOrder::Newest).of_store() {
+        StoreOrder::ByValue(order) => store.ranked_turns(filter, order, params.after, limit + 1).await?,
+        StoreOrder::ByCreation(order) => {
+            store.turns(TurnFilter { order, ..filter }, params.after, limit + 1).await?
+        }
     };
     let Page { data, has_more } = page(rows, limit);
     Ok(Json(Page { data: show_all(&app, data).await?, has_more }))

@@ -107,12 +107,12 @@ pub(crate) async fn checked(
         (None, Some(_)) if new.config.is_some() => {
             return Err(Kind::Invalid
                 .because("config can only be set when a thread is created")
-                .hint("remove `config`, or start a new thread with `strategy`"));
+                .hint("remove it, or start a new thread with `strategy`"));
         }
         (None, Some(_)) if new.budget.is_some() => {
             return Err(Kind::Invalid
                 .because("budget can only be set when a thread is created")
-                .hint("remove `budget`, or start a new thread with `strategy`"));
+                .hint("remove it, or start a new thread with `strategy`"));
         }
         (None, Some(thread)) => {
             let thread = continued(app, principal, thread).await?;

@@ -300,7 +300,10 @@ async fn wrong_calls_name_their_fault() {
             json!({"input": "a", "thread_id": thread}),
             "thread_id: this thread runs the strategy probe",
         ),
-        ("probe", json!({"input": "a", "settings": 1}), "config"),
+        ("probe", json!({"input": "a", "settings": 1}), "settings: "),
+        ("probe", json!({"input": "a", "settings": {"colour": 1}}), "settings: "),
+        ("probe", json!({"input": "a", "thread_id": thread, "settings": {}}), "settings can only be set"),
+        ("probe", json!({"input": "a", "config": 1}), "config: "),
         ("probe", json!({"input": "a", "settings": {}, "config": {}}), "settings: there is config too"),
         ("answer", json!({"thread_id": thread, "answer": "a", "form": {}}), "form: there is an answer too"),
         ("turn_status", json!({"turn_id": "x"}), "turn_id"),
@@ -310,6 +313,10 @@ async fn wrong_calls_name_their_fault() {
         let refused = client.call(tool, arguments.clone()).await;
         assert_eq!(refused.is_error, Some(true), "{tool} {arguments}");
         assert!(text(&refused).contains(fault), "{tool} {arguments}: {refused:?}");
+    }
+    for name in ["settings", "config"] {
+        let refused = client.call("probe", json!({"input": "a", name: 1})).await;
+        assert_eq!(structured(&refused)["error"]["param"], name, "{refused:?}");
     }
     client.0.call_tool(CallToolRequestParams::new("nobody")).await.unwrap_err();
 }

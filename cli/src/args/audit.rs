@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::{JudgeArgs, Replayed, Selection, duration, whatif::usd};
+use super::{JudgeArgs, Replayed, Selection, values::duration, whatif::usd};
 
 #[derive(Subcommand)]
 pub(crate) enum Audit {

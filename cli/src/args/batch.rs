@@ -5,7 +5,7 @@ use std::{borrow::Cow, path::PathBuf};
 use clap::Subcommand;
 use shared::Priority;
 
-use super::{priority, reason};
+use super::values::{priority, reason};
 use crate::commands::COLUMNS_HELP;
 
 #[derive(Subcommand)]

@@ -6,7 +6,7 @@ use api_types::Scope;
 use clap::Subcommand;
 use shared::MultitaskStrategy;
 
-use super::{duration, reason};
+use super::values::{duration, multitask_strategy, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Key {
@@ -19,7 +19,7 @@ pub(crate) enum Key {
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         expires: Option<Duration>,
         /// Treatment of turns of the key on a busy thread that name none [default: that of the tenant or strategy]
-        #[arg(long, value_name = "NAME", value_parser = super::multitask_strategy())]
+        #[arg(long, value_name = "NAME", value_parser = multitask_strategy())]
         multitask_strategy: Option<MultitaskStrategy>,
         /// Name of the key, for people
         #[arg(long, value_name = "TEXT", default_value = "")]

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::{duration, reason};
+use super::values::{duration, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Store {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 
-use super::duration;
+use super::values::duration;
 use crate::config::OtlpProtocol;
 
 #[derive(Subcommand)]

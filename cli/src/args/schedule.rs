@@ -8,7 +8,7 @@ use clap::{
 };
 use shared::{MissedFirings, Priority};
 
-use super::{priority, reason};
+use super::values::{priority, reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Schedule {

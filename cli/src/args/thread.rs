@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
 
-use super::{Selection, reason};
+use super::{Selection, values::reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Thread {

@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Subcommand, ValueEnum};
 use shared::{MultitaskStrategy, Priority};
 
-use super::{duration, multitask_strategy, priority};
+use super::values::{duration, multitask_strategy, priority};
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::reason;
+use super::values::reason;
 
 #[derive(Subcommand)]
 pub(crate) enum Webhook {

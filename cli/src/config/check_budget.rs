@@ -7,7 +7,7 @@ use super::{
     error::ConfigError,
     key::join,
     origins::{DEFAULT, Origins},
-    servers::ProviderSettings,
+    providers::ProviderSettings,
     settings::Settings,
 };
 

@@ -2,7 +2,9 @@
 
 use shared::COMMANDS;
 
-use super::{error::ConfigError, key::join, origins::Origins, servers::ProviderSettings, settings::Settings};
+use super::{
+    error::ConfigError, key::join, origins::Origins, providers::ProviderSettings, settings::Settings,
+};
 
 /// Checks that every limited model, provider and server is configured, and that a limit in dollars has a price.
 pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {

@@ -3,12 +3,8 @@
 use shared::{Safety, Tool};
 
 use super::{
-    commands::CommandSettings,
-    error::ConfigError,
-    key::join,
-    origins::Origins,
-    servers::{McpSettings, ToolSettings},
-    settings::Settings,
+    commands::CommandSettings, error::ConfigError, key::join, origins::Origins, servers::McpSettings,
+    settings::Settings, tools::ToolSettings,
 };
 
 /// Checks that every `verify` names a read, and has arguments that its write has.

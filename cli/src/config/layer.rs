@@ -9,10 +9,10 @@ use shared::Graph;
 
 use super::{
     error::ConfigError,
+    exclusive_keys::EXCLUSIVE_KEYS,
     fit::{Fit, Written},
     origins::DEFAULT,
     schema::Schema,
-    servers::EXCLUSIVE_KEYS,
 };
 
 /// Prefix of the environment variables that set a key.

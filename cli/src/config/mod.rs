@@ -15,6 +15,7 @@ mod check_limits;
 mod check_verify;
 mod commands;
 mod error;
+mod exclusive_keys;
 mod fit;
 mod format;
 mod key;
@@ -29,11 +30,15 @@ mod node_prompts;
 mod oidc;
 mod origins;
 mod placeholders;
+mod providers;
+mod retry;
+mod sandbox;
 mod schema;
 mod secret;
 mod servers;
 mod settings;
 mod tenants;
+mod tools;
 mod verify;
 
 pub use commands::CommandSettings;
@@ -42,16 +47,16 @@ pub use limits::{LimitSettings, ModelLimits, ServerLimits};
 pub use load::{Flag, Sources};
 pub use oidc::{OidcSettings, SignInSettings};
 pub use origins::{Origins, Shown};
+pub use providers::{HttpProviderSettings, PriceSettings, ProviderSettings};
+pub use retry::RetrySettings;
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
-pub use servers::{
-    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, RetrySettings,
-    SessionSettings, SightSettings, ToolSettings,
-};
+pub use servers::{McpSettings, McpTransport, SessionSettings, SightSettings};
 pub use settings::{
     ApiSettings, FixtureSettings, IndexSettings, LogFormat, LogSettings, OtlpProtocol, QueueSettings,
     RetentionSettings, Settings, StoreSettings, TelemetrySettings, WorkerSettings,
 };
 pub use tenants::{EVERY_TENANT, TenantSettings};
+pub use tools::ToolSettings;
 pub use verify::VerifySettings;
 
 /// The text of `turnfold.default.toml`: the lowest layer, and the reference of every key.

@@ -15,9 +15,10 @@ use super::{
     commands::{CommandKeys, CommandSettings},
     limits::LimitSettings,
     oidc::OidcSettings,
+    providers::{ProviderKeys, ProviderSettings},
     schema::Schema,
     secret::{Address, MaybeSecret, SecretRef},
-    servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
+    servers::{McpKeys, McpSettings},
     tenants::TenantSettings,
 };
 

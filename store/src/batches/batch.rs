@@ -228,17 +228,9 @@ impl Store {
         after: Option<BatchId>,
         limit: u64,
     ) -> Result<Vec<Batch>, Error> {
-        let (id, rows) = (Column::Id, batches::Entity::find());
-        let rows = rows.apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)));
-        let rows = match order {
-            Order::NewestFirst => {
-                rows.apply_if(after, |rows, batch| rows.filter(id.lt(batch))).order_by_desc(id)
-            }
-            Order::OldestFirst => {
-                rows.apply_if(after, |rows, batch| rows.filter(id.gt(batch))).order_by_asc(id)
-            }
-        };
-        let rows = rows.limit(at_most(limit));
+        let rows =
+            batches::Entity::find().apply_if(tenant, |rows, tenant| rows.filter(Column::Tenant.eq(tenant)));
+        let rows = order.page(rows, Column::Id, after).limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Batch::try_from).collect()
     }
 }

@@ -191,20 +191,11 @@ impl Store {
         after: Option<FileId>,
         limit: u64,
     ) -> Result<Vec<File>, Error> {
-        let id = files::Column::Id;
         let rows = files::Entity::find()
             .filter(is_there())
             .apply_if(tenant, |rows, tenant| rows.filter(files::Column::Tenant.eq(tenant)))
-            .apply_if(purpose, |rows, purpose| rows.filter(files::Column::Purpose.eq(purpose)))
-            .limit(at_most(limit));
-        let rows = match order {
-            Order::NewestFirst => {
-                rows.apply_if(after, |rows, id_of| rows.filter(id.lt(id_of))).order_by_desc(id)
-            }
-            Order::OldestFirst => {
-                rows.apply_if(after, |rows, id_of| rows.filter(id.gt(id_of))).order_by_asc(id)
-            }
-        };
+            .apply_if(purpose, |rows, purpose| rows.filter(files::Column::Purpose.eq(purpose)));
+        let rows = order.page(rows, files::Column::Id, after).limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(File::try_from).collect()
     }
 

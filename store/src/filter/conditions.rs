@@ -8,133 +8,19 @@
 //! `text`, `tool`, `model`, `prompt`, `worker`, `rating`, `usd` and `tokens` are answered by the search index, which is filled a moment after the
 //! log. A list by them is refused while the index may lack what it should find.
 
-use queue::{Priority, clock};
-use shared::{OutcomeKind, Rating};
-use uuid::Uuid;
-
-use super::more::{AmountField, IndexedField};
-use crate::{
-    QueryWords,
-    filter::reader::{ConditionReader, ConditionText, FilterError},
-    log::{short_ids::PartOfId, turns::row::outcome_of},
+use super::{
+    condition::{AmountField, Condition, How, Side, TextField, TimeField},
+    parse::FIELDS,
+    reader::{ConditionReader, FilterError},
 };
-use shared::TurnStatus;
+use crate::log::short_ids::PartOfId;
 
 /// Maximum number of conditions.
 const MOST: usize = 20;
 
-/// All field names, for the error message about an unknown field.
-const FIELDS: &str = "status, outcome, strategy, tenant, priority, author, thread, batch, custom_id, text, tool, model, prompt, \
-    worker, rating, usd, tokens, took, error, cause, age, created, updated and metadata.KEY";
-
 /// A conjunction of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conditions(pub(crate) Vec<Condition>);
-
-/// A single condition.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Condition {
-    Text {
-        field: TextField,
-        how: How,
-        value: String,
-    },
-    Status {
-        is: Is,
-        value: TurnStatus,
-    },
-    Outcome {
-        is: Is,
-        value: OutcomeKind,
-    },
-    Priority {
-        is: Is,
-        value: Priority,
-    },
-    Thread {
-        is: Is,
-        value: Uuid,
-    },
-    /// A thread by a part of its id.
-    ThreadPart {
-        is: Is,
-        part: PartOfId,
-    },
-    Time {
-        field: TimeField,
-        side: Side,
-        at: i64,
-    },
-    /// The turn was submitted later, or its thread was made later, in microseconds since the Unix epoch.
-    Since(i64),
-    /// An event of the turn has these words.
-    Words(QueryWords),
-    /// The turn has this tool, model, prompt or worker.
-    Indexed {
-        field: IndexedField,
-        is: Is,
-        value: String,
-    },
-    /// The last rating of the turn by a person. A turn without a rating has another one.
-    Rated {
-        is: Is,
-        value: Rating,
-    },
-    /// Cost in millionths of a US dollar, tokens, or time in microseconds.
-    Amount {
-        field: AmountField,
-        side: Side,
-        value: i64,
-    },
-    /// The turn ran for a line of a batch whose id has this part.
-    Batch {
-        is: Is,
-        part: PartOfId,
-    },
-    /// The turn ran for a line of a batch with this custom id.
-    CustomId {
-        is: Is,
-        value: String,
-    },
-}
-
-/// Field that is compared as text; a missing value compares as an empty text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TextField {
-    Strategy,
-    Tenant,
-    Author,
-    Error,
-    Cause,
-    /// Metadata from the client, under this key.
-    Metadata(String),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TimeField {
-    Created,
-    Updated,
-}
-
-/// Comparison of two texts, case-sensitive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    Is,
-    IsNot,
-    Holds,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Is {
-    Is,
-    IsNot,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
-    Before,
-    After,
-}
 
 impl Conditions {
     /// Parses conditions. Durations are relative to `now`, in microseconds since the Unix epoch.
@@ -221,144 +107,14 @@ impl Conditions {
     }
 }
 
-impl ConditionText<'_> {
-    fn parse(self, now: i64) -> Result<Condition, FilterError> {
-        let unknown =
-            |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
-        match self.field {
-            "status" => {
-                let value = self.value.parse().map_err(|error| unknown(&error))?;
-                Ok(Condition::Status { is: self.is()?, value })
-            }
-            "outcome" => {
-                let value = outcome_of(&self.value).map_err(|error| {
-                    let known = OutcomeKind::ALL.map(OutcomeKind::name).join(", ");
-                    unknown(&format!("outcome {error:?} is unknown: it is one of {known}"))
-                })?;
-                Ok(Condition::Outcome { is: self.is()?, value })
-            }
-            "priority" => {
-                let value = self.value.parse().map_err(|error| unknown(&error))?;
-                Ok(Condition::Priority { is: self.is()?, value })
-            }
-            "thread" => {
-                let what = || format!("{:?} is not a thread id", self.value);
-                let hint = "write the whole id, its first 4 characters or more, or its last 8";
-                let is = self.is()?;
-                if let Ok(value) = self.value.parse() {
-                    return Ok(Condition::Thread { is, value });
-                }
-                let part = PartOfId::parse(&self.value);
-                Ok(Condition::ThreadPart { is, part: part.ok_or_else(|| self.at_value.wrong(what(), hint))? })
-            }
-            "batch" => self.batch(),
-            "custom_id" => self.custom_id(),
-            "text" => self.words(),
-            "tool" => self.indexed(IndexedField::Tool),
-            "model" => self.indexed(IndexedField::Model),
-            "prompt" => self.indexed(IndexedField::Prompt),
-            "worker" => self.indexed(IndexedField::Worker),
-            "rating" => self.rated(),
-            "usd" => self.amount(AmountField::MicroUsd),
-            "tokens" => self.amount(AmountField::Tokens),
-            "took" => self.amount(AmountField::Took),
-            "strategy" => self.text(TextField::Strategy),
-            "tenant" => self.text(TextField::Tenant),
-            "author" => self.text(TextField::Author),
-            "error" => self.text(TextField::Error),
-            "cause" => self.text(TextField::Cause),
-            "age" => self.age(now),
-            "created" => self.time(TimeField::Created, now),
-            "updated" => self.time(TimeField::Updated, now),
-            other => match other.strip_prefix("metadata.") {
-                Some(key) if is_key(key) => {
-                    let field = TextField::Metadata(key.to_owned());
-                    self.text(field)
-                }
-                Some(_) | None => {
-                    let hint = format!("fields are {FIELDS}");
-                    Err(self.at_field.wrong(format!("there is no field {other}"), hint))
-                }
-            },
-        }
-    }
-
-    pub(super) fn is(&self) -> Result<Is, FilterError> {
-        match self.operator {
-            "=" => Ok(Is::Is),
-            "!=" => Ok(Is::IsNot),
-            other => {
-                let what = format!("{other} cannot be used with {}", self.field);
-                Err(self.at_operator.wrong(what, "use = or !="))
-            }
-        }
-    }
-
-    fn text(self, field: TextField) -> Result<Condition, FilterError> {
-        let how = match self.operator {
-            "=" => How::Is,
-            "!=" => How::IsNot,
-            "~" => How::Holds,
-            other => {
-                let what = format!("{other} compares times and amounts");
-                return Err(self.at_operator.wrong(what, "use =, != or ~"));
-            }
-        };
-        Ok(Condition::Text { field, how, value: self.value })
-    }
-
-    /// Converts an age to a condition on the submission time. A smaller age means a later time, so the comparison is
-    /// reversed.
-    fn age(&self, now: i64) -> Result<Condition, FilterError> {
-        let side = match self.side()? {
-            Side::Before => Side::After,
-            Side::After => Side::Before,
-        };
-        let wrong = || {
-            let hint = "write a number and w, d, h, m or s, as in 7d";
-            self.at_value.wrong(format!("{:?} is not a duration", self.value), hint)
-        };
-        Ok(Condition::Time { field: TimeField::Created, side, at: ago(&self.value, now).ok_or_else(wrong)? })
-    }
-
-    pub(super) fn side(&self) -> Result<Side, FilterError> {
-        match self.operator {
-            "<" => Ok(Side::Before),
-            ">" => Ok(Side::After),
-            other => {
-                let what = format!("{other} does not compare times or amounts");
-                Err(self.at_operator.wrong(what, "use < or >"))
-            }
-        }
-    }
-
-    fn time(&self, field: TimeField, now: i64) -> Result<Condition, FilterError> {
-        let side = self.side()?;
-        let hint = "write RFC 3339, a day like 2026-11-20, or a duration before now like 7d, 12h, 30m or 10s";
-        let wrong = || self.at_value.wrong(format!("{:?} is not a time", self.value), hint);
-        Ok(Condition::Time { field, side, at: moment(&self.value, now).ok_or_else(wrong)? })
-    }
-}
-
-/// Returns true for a key that both engines read the same way. Filters on other metadata keys are rejected.
-fn is_key(key: &str) -> bool {
-    !key.is_empty() && key.chars().all(|char| char.is_ascii_alphanumeric() || matches!(char, '_' | '-'))
-}
-
-fn moment(text: &str, now: i64) -> Option<i64> {
-    ago(text, now)
-        .or_else(|| clock::parse_rfc3339(text))
-        .or_else(|| clock::parse_rfc3339(&format!("{text}T00:00:00Z")))
-}
-
-/// Returns the moment that lies this duration before now.
-fn ago(text: &str, now: i64) -> Option<i64> {
-    now.checked_sub(i64::try_from(clock::parse_duration(text)?.as_micros()).ok()?)
-}
-
 #[cfg(test)]
 mod tests {
+    use queue::{Priority, clock};
+    use shared::{OutcomeKind, TurnStatus};
+    use uuid::Uuid;
+
     use super::*;
+    use crate::filter::condition;
 
     const NOW: i64 = 1_800_000_000_000_000;
 
@@ -376,16 +132,19 @@ mod tests {
         let id = Uuid::from_u128(7);
         let day = clock::parse_rfc3339("2026-11-20T00:00:00Z").unwrap_or_default();
         for (words, read) in [
-            ("status = failed", vec![Condition::Status { is: super::Is::Is, value: TurnStatus::Failed }]),
-            ("status!=failed", vec![Condition::Status { is: super::Is::IsNot, value: TurnStatus::Failed }]),
+            ("status = failed", vec![Condition::Status { is: condition::Is::Is, value: TurnStatus::Failed }]),
+            (
+                "status!=failed",
+                vec![Condition::Status { is: condition::Is::IsNot, value: TurnStatus::Failed }],
+            ),
             (
                 "outcome = partial and outcome != declined",
                 vec![
-                    Condition::Outcome { is: super::Is::Is, value: OutcomeKind::Partial },
-                    Condition::Outcome { is: super::Is::IsNot, value: OutcomeKind::Declined },
+                    Condition::Outcome { is: condition::Is::Is, value: OutcomeKind::Partial },
+                    Condition::Outcome { is: condition::Is::IsNot, value: OutcomeKind::Declined },
                 ],
             ),
-            ("priority = low", vec![Condition::Priority { is: super::Is::Is, value: Priority::Low }]),
+            ("priority = low", vec![Condition::Priority { is: condition::Is::Is, value: Priority::Low }]),
             (
                 "strategy = planner and error ~ 'timed out' AND author != \"O'Hara\"",
                 vec![
@@ -396,7 +155,7 @@ mod tests {
             ),
             ("  tenant=acme  and cause='' ", vec![text(Tenant, How::Is, "acme"), text(Cause, How::Is, "")]),
             ("metadata.order-id = a=b/c", vec![text(Metadata("order-id".to_owned()), How::Is, "a=b/c")]),
-            (&format!("thread = {id}"), vec![Condition::Thread { is: super::Is::Is, value: id }]),
+            (&format!("thread = {id}"), vec![Condition::Thread { is: condition::Is::Is, value: id }]),
             (
                 "created > 7d and updated < 2026-11-20",
                 vec![

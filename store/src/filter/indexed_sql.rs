@@ -11,10 +11,7 @@ use sea_orm::{
 };
 use shared::Rating;
 
-use super::{
-    conditions::{Is, Side},
-    more::{AmountField, IndexedField},
-};
+use super::condition::{AmountField, IndexedField, Is, Side};
 use crate::{
     QueryWords,
     log::{

@@ -1,8 +1,10 @@
 //! The filter language for lists: conditions on turns, as SQL.
 
+mod condition;
 pub(crate) mod conditions;
 mod indexed_sql;
 mod more;
+mod parse;
 mod reader;
 pub(crate) mod sql;
 

@@ -4,37 +4,13 @@ use queue::clock;
 use shared::Rating;
 
 use super::{
-    conditions::Condition,
+    condition::{AmountField, Condition, IndexedField},
     reader::{ConditionText, FilterError},
 };
 use crate::{QueryWords, log::short_ids::PartOfId};
 
 /// Fewest characters of a prompt's hash.
 const HASH_MIN: usize = 6;
-
-/// Field that the search index has by its exact value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum IndexedField {
-    /// A tool that was called: `server.tool`, or the tool alone.
-    Tool,
-    /// A model that was asked: `provider/model`, or the model alone.
-    Model,
-    /// A prompt, by the beginning of its hash.
-    Prompt,
-    /// A worker that attempted a call, took a turn over, or lost one.
-    Worker,
-}
-
-/// Field that is compared as a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AmountField {
-    /// Cost of the turn so far.
-    MicroUsd,
-    /// Tokens of the turn so far.
-    Tokens,
-    /// Time from the submission to the end.
-    Took,
-}
 
 impl ConditionText<'_> {
     pub(super) fn words(self) -> Result<Condition, FilterError> {

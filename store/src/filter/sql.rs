@@ -10,7 +10,10 @@ use uuid::Uuid;
 
 use super::indexed_sql;
 use crate::{
-    filter::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField},
+    filter::{
+        condition::{Condition, How, Is, Side, TextField, TimeField},
+        conditions::Conditions,
+    },
     log::{
         ids::plain,
         short_ids::{PartOfId, end_of_id},

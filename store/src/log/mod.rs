@@ -40,6 +40,7 @@ pub(crate) mod multi_reader;
 pub(crate) mod next_turn;
 mod old_wal;
 mod one_shard;
+mod order;
 pub(crate) mod pending_turns;
 pub(crate) mod pool;
 mod postgres;
@@ -109,6 +110,7 @@ pub use import::{NewLog, NewThread};
 pub use lost_answers::LostAnswer;
 pub use multi_reader::Reader;
 pub use next_turn::Queued;
+pub use order::Order;
 pub use pending_turns::{PendingCount, PendingFilter, PendingTurn, WaitReason};
 pub use ranked::{RANKED_MAX, Rank, RankOrder};
 pub use read::Chain;
@@ -119,7 +121,7 @@ pub use short_ids::{IdOf, PartOfId, SHORT_ID};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
 pub use thread_ranges::{Heads, Range, Selected, ThreadScan};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
-pub use turns::{Order, Turn, TurnFilter, Withdrawal};
+pub use turns::{Turn, TurnFilter, Withdrawal};
 
 /// The database of turnfold, SQLite or PostgreSQL. Clones share their connections.
 #[derive(Clone, Debug)]

@@ -19,9 +19,9 @@ use crate::{
         Store,
         database::{looked_up, statement},
         ids::{ThreadId, at_most, corrupt, signed, unsigned},
+        order::Order,
         replanned::Replanned,
         tables::{events, threads, turns},
-        turns::Order,
     },
 };
 
@@ -106,17 +106,8 @@ impl Store {
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
-        let id = threads::Column::Id;
         let rows = filter.rows(self.database.pool.get_database_backend());
-        let rows = match filter.order {
-            Order::NewestFirst => {
-                rows.apply_if(after, |rows, thread| rows.filter(id.lt(thread))).order_by_desc(id)
-            }
-            Order::OldestFirst => {
-                rows.apply_if(after, |rows, thread| rows.filter(id.gt(thread))).order_by_asc(id)
-            }
-        };
-        let rows = rows.limit(at_most(limit));
+        let rows = filter.order.page(rows, threads::Column::Id, after).limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Thread::try_from).collect()
     }
 

@@ -6,8 +6,8 @@ pub(crate) mod row;
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Select,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect,
+    QueryTrait, Select,
 };
 use shared::TurnStatus;
 use tracing::{debug, warn};
@@ -22,6 +22,7 @@ use crate::{
         Store,
         error_fingerprint::error_fingerprint,
         ids::{ThreadId, TurnId, at_most, plain},
+        order::Order,
         pool::Transaction,
         read_model_update::TurnUpdate,
         replanned::Replanned,
@@ -45,16 +46,6 @@ pub struct TurnFilter<'a> {
     pub conditions: Option<&'a Conditions>,
     /// Order of the list.
     pub order: Order,
-}
-
-/// Order of a list by the time at which its rows were made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// Latest first.
-    #[default]
-    NewestFirst,
-    /// Earliest first.
-    OldestFirst,
 }
 
 impl TurnFilter<'_> {
@@ -105,17 +96,8 @@ impl Store {
             Some(id) => Some(self.turn(id).await?.ok_or(Error::UnknownTurn(id))?.position),
             None => None,
         };
-        let position = turns::Column::Position;
         let rows = filter.rows(self.database.pool.get_database_backend());
-        let rows = match filter.order {
-            Order::NewestFirst => {
-                rows.apply_if(after, |rows, turn| rows.filter(position.lt(turn))).order_by_desc(position)
-            }
-            Order::OldestFirst => {
-                rows.apply_if(after, |rows, turn| rows.filter(position.gt(turn))).order_by_asc(position)
-            }
-        };
-        let rows = rows.limit(at_most(limit));
+        let rows = filter.order.page(rows, turns::Column::Position, after).limit(at_most(limit));
         rows.all(&Replanned(&self.database.pool)).await?.into_iter().map(Turn::try_from).collect()
     }
 

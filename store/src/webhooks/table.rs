@@ -5,6 +5,7 @@ pub(crate) mod webhooks {
     use sea_orm::entity::prelude::*;
     use serde_json::Value;
     use sha2::{Digest as _, Sha256};
+    use url::Url;
 
     use crate::WebhookDetails;
 
@@ -43,7 +44,7 @@ pub(crate) mod webhooks {
             let types = serde_json::from_str(&self.types);
             WebhookDetails {
                 id: self.id,
-                host: host(&self.url).to_owned(),
+                host: host(&self.url),
                 url_sha256: sha256(&self.url),
                 secret_sha256: sha256(&self.secret),
                 types: types.unwrap_or_else(|_| Value::String(self.types.clone())),
@@ -54,11 +55,11 @@ pub(crate) mod webhooks {
         }
     }
 
-    /// Returns the host of an address, with its port.
-    fn host(url: &str) -> &str {
-        let rest = url.split_once("://").map_or("", |(_, rest)| rest);
-        let place = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
-        place.rsplit_once('@').map_or(place, |(_, host)| host)
+    /// Returns the host of an address, with its port if it is not the usual one. Empty if the address is not a URL.
+    fn host(url: &str) -> String {
+        let Ok(url) = Url::parse(url) else { return String::new() };
+        let host = url.host_str().unwrap_or_default();
+        url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
     }
 
     #[test]
@@ -66,6 +67,9 @@ pub(crate) mod webhooks {
         for (url, expected) in [
             ("https://ada:pw@hooks.example/T0/secret?key=1", "hooks.example"),
             ("https://hooks.example:8443", "hooks.example:8443"),
+            ("https://Hooks.example:443/a", "hooks.example"),
+            ("https://[2001:db8::1]:8443/a", "[2001:db8::1]:8443"),
+            ("https://hooks.example\\@other.example/a", "hooks.example"),
             ("nonsense", ""),
         ] {
             assert_eq!(host(url), expected);
