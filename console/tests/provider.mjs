@@ -38,7 +38,7 @@ export class Provider {
     return provider;
   }
 
-  /** The configuration of the engine. */
+  /** The configuration of the engine. It finds the addresses in the document of the provider. */
   get config() {
     return `
 [api]
@@ -47,14 +47,11 @@ keys = ["env:OPERATOR"]
 [api.oidc]
 issuer = "http://${this.host}"
 audience = "turnfold"
-jwks_url = "http://${this.host}/jwks"
 scope_claim = "turnfold_scopes"
 
 [api.oidc.sign_in]
 client_id = "turnfold"
 client_secret = "env:CLIENT_SECRET"
-authorize_url = "http://${this.host}/auth"
-token_url = "http://${this.host}/token"
 public_url = "${this.origin}"
 `;
   }

@@ -13,7 +13,7 @@ use super::{
     caller::Caller,
     issued_keys::{self, IssuedKeys},
     key_ring::KeyRing,
-    oidc::{self, OidcConfig, Tokens},
+    oidc::{self, Discovery, Endpoint, OidcConfig, Tokens},
     problem::{ApiError, Kind},
     seal::Seal,
     session::{self, NewSession, OpenSession, Sessions},
@@ -38,13 +38,19 @@ impl ApiKeys {
         session_secret: Option<&SecretString>,
         store: Store,
     ) -> Self {
-        let (oidc, sign_in) = issuer.unzip();
         let seal = Arc::new(Seal::new(session_secret));
+        let (mut tokens, mut sign_in) = (None, None);
+        if let Some((oidc, pages)) = issuer {
+            let discovery = Arc::new(Discovery::new(&oidc.issuer, left_out(&oidc, pages.as_ref())));
+            let for_pages = Arc::clone(&discovery);
+            sign_in = pages.map(|config| SignIn::new(config, for_pages, Arc::clone(&seal)));
+            tokens = Some(Tokens::new(oidc, discovery));
+        }
         Self {
             configured,
             issued: IssuedKeys::new(store),
-            tokens: oidc.map(Tokens::new),
-            sign_in: sign_in.flatten().map(|config| SignIn::new(config, Arc::clone(&seal))),
+            tokens,
+            sign_in,
             sessions: Sessions::new(seal),
             wrong: WrongKeys::default(),
         }
@@ -192,6 +198,12 @@ impl ApiKeys {
     fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
         address.and_then(|address| self.wrong.note(address)).map_or_else(no_valid_key, too_many_wrong_keys)
     }
+}
+
+/// Returns the addresses of an issuer that are not configured.
+fn left_out(oidc: &OidcConfig, sign_in: Option<&SignInConfig>) -> Vec<Endpoint> {
+    let keys = oidc.jwks_url.is_none().then_some(Endpoint::Keys);
+    keys.into_iter().chain(sign_in.into_iter().flat_map(SignInConfig::left_out)).collect()
 }
 
 fn too_many_wrong_keys(seconds: u16) -> ApiError {

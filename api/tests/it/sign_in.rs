@@ -20,23 +20,26 @@ use crate::{
     test_api::{Reply, TestApi, key_ring},
 };
 
-const BEGIN: &str = "/v1/session/oidc";
+pub(crate) const BEGIN: &str = "/v1/session/oidc";
 const CALLBACK: &str = "/v1/session/oidc/callback";
-const DONE: &str = "/#/?sign_in=done";
+pub(crate) const DONE: &str = "/#/?sign_in=done";
 
-async fn api_with(login: &Login, change: impl FnOnce(&mut OidcConfig, &mut SignInConfig)) -> TestApi {
+pub(crate) async fn api_with(
+    login: &Login,
+    change: impl FnOnce(&mut OidcConfig, &mut SignInConfig),
+) -> TestApi {
     let mut issuer = OidcConfig {
         issuer: "https://login.example.org".to_owned(),
         audience: CLIENT.to_owned(),
-        jwks_url: login.jwks_url.clone(),
+        jwks_url: Some(login.jwks_url.clone()),
         tenant_claim: "org".to_owned(),
         scope_claim: "scope".to_owned(),
     };
     let mut sign_in = SignInConfig {
         client_id: CLIENT.to_owned(),
         client_secret: Some(SecretString::from("s3cret")),
-        authorize_url: login.url("/authorize?realm=a"),
-        token_url: login.url("/token"),
+        authorize_url: Some(login.url("/authorize?realm=a")),
+        token_url: Some(login.url("/token")),
         public_url: Url::parse("https://turnfold.example.org").unwrap(),
         scopes: vec!["openid".to_owned(), "email".to_owned()],
         token: SessionToken::Id,
@@ -54,7 +57,7 @@ async fn api(login: &Login) -> TestApi {
     api_with(login, |_, _| ()).await
 }
 
-async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
+pub(crate) async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
     let mut request = Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -62,7 +65,7 @@ async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
     api.send(request.body(Body::empty()).unwrap()).await
 }
 
-fn location(reply: &Reply) -> String {
+pub(crate) fn location(reply: &Reply) -> String {
     assert_eq!(reply.status, StatusCode::SEE_OTHER, "{reply:?}");
     assert_eq!(reply.headers[header::CACHE_CONTROL], "no-store");
     reply.headers[header::LOCATION].to_str().unwrap().to_owned()
@@ -87,12 +90,12 @@ async fn finish(api: &TestApi, query: &str, cookie: &str) -> Reply {
 }
 
 /// Signs a person in whose ID token has these claims.
-async fn sign_in_with(api: &TestApi, login: &Login, claims: Value) -> Reply {
+pub(crate) async fn sign_in_with(api: &TestApi, login: &Login, claims: Value) -> Reply {
     let (location, cookie) = begin(api).await;
     finish(api, &login.sign_in(&location, &[("id_token", claims)]), &cookie).await
 }
 
-async fn caller(api: &TestApi, reply: &Reply) -> Value {
+pub(crate) async fn caller(api: &TestApi, reply: &Reply) -> Value {
     let (pair, _) = cookie(reply, "turnfold-session").unwrap();
     get(api, "/v1/caller", &[("cookie", &pair), ("x-turnfold-session", "1")]).await.json()
 }
@@ -255,7 +258,7 @@ async fn the_errors_of_the_issuer_are_explained() {
     assert_eq!(reply.problem(503, "unavailable"), "the issuer does not answer");
     assert!(reply.json()["hint"].as_str().unwrap().contains("in a moment"));
     let closed = Url::parse("http://127.0.0.1:9/token").unwrap();
-    let without_issuer = api_with(&login, |_, sign_in| sign_in.token_url = closed).await;
+    let without_issuer = api_with(&login, |_, sign_in| sign_in.token_url = Some(closed)).await;
     sign_in_with(&without_issuer, &login, claims()).await.problem(503, "unavailable");
 }
 
