@@ -1332,7 +1332,7 @@ export interface paths {
         };
         /**
          * List the ways to sign in
-         * @description For the console: names the issuer whose pages sign people in, if `[api.oidc.sign_in]` is configured. The request needs no key.
+         * @description For the console: names the issuer whose pages sign people in and out, if `[api.oidc.sign_in]` is configured. The request needs no key.
          */
         get: operations["list_sign_in_ways"];
         put?: never;
@@ -5482,6 +5482,12 @@ export interface components {
              * @example login.example.org
              */
             issuer?: string | null;
+            /**
+             * @description URL of the issuer that ends the session of a browser there, after `DELETE /v1/session` ended the one here, and leads back to the
+             *     console; null if the issuer has no page for it, or none is known.
+             * @example https://login.example.org/logout?client_id=turnfold
+             */
+            sign_out_url?: string | null;
             /**
              * @description URL of this API that leads to the pages of the issuer; null without an issuer. A browser that used another name of the API comes
              *     back to this one.

@@ -19,6 +19,7 @@ export class Provider {
       client_id: "turnfold",
       client_secret: SECRET,
       redirect_uris: [`${origin}/v1/session/oidc/callback`],
+      post_logout_redirect_uris: [`${origin}/`],
     };
     const claims = (id) => ({
       sub: id,
@@ -66,6 +67,11 @@ public_url = "${this.origin}"
     await tab.getByPlaceholder("and password").fill("any");
     await tab.getByRole("button", { name: "Sign-in" }).click();
     await tab.getByRole("button", { name: "Continue" }).click();
+  }
+
+  /** Agrees on the page of the provider that signs people out. */
+  async signOut(tab) {
+    await tab.getByRole("button", { name: "Yes, sign me out" }).click();
   }
 
   stop() {

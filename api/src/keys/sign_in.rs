@@ -29,14 +29,18 @@ const DONE: &str = "done";
 
 /// List the ways to sign in
 ///
-/// For the console: names the issuer whose pages sign people in, if `[api.oidc.sign_in]` is configured. The request needs no key.
+/// For the console: names the issuer whose pages sign people in and out, if `[api.oidc.sign_in]` is configured. The request needs no key.
 #[utoipa::path(
     get, path = "/v1/session", tag = "keys", operation_id = "list_sign_in_ways",
     responses((status = 200, description = "The ways to sign in.", body = SignInWays))
 )]
 pub(crate) async fn ways(State(app): SharedState) -> Json<SignInWays> {
     let sign_in = app.keys.sign_in().ok();
-    Json(SignInWays { issuer: sign_in.map(SignIn::host), url: sign_in.map(SignIn::url) })
+    let sign_out_url = match sign_in {
+        Some(sign_in) => sign_in.sign_out_url().await,
+        None => None,
+    };
+    Json(SignInWays { issuer: sign_in.map(SignIn::host), url: sign_in.map(SignIn::url), sign_out_url })
 }
 
 /// Sign in with an issuer

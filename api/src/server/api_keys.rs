@@ -200,7 +200,7 @@ impl ApiKeys {
     }
 }
 
-/// Returns the addresses of an issuer that are not configured.
+/// Returns the addresses of an issuer that are needed and not configured.
 fn left_out(oidc: &OidcConfig, sign_in: Option<&SignInConfig>) -> Vec<Endpoint> {
     let keys = oidc.jwks_url.is_none().then_some(Endpoint::Keys);
     keys.into_iter().chain(sign_in.into_iter().flat_map(SignInConfig::left_out)).collect()

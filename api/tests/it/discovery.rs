@@ -38,6 +38,7 @@ async fn a_person_signs_in_at_addresses_that_only_the_issuer_names() {
     let api = api(&login).await;
     let ways = get(&api, "/v1/session", &[]).await.json();
     assert_eq!(ways["issuer"], login.url("/").authority(), "{ways}");
+    assert!(ways["sign_out_url"].is_null(), "this issuer has no page for it: {ways}");
     let began = get(&api, BEGIN, &[]).await;
     assert!(location(&began).starts_with(login.url("/authorize?realm=a&response_type=code").as_str()));
     for _ in 0..2 {
@@ -96,6 +97,26 @@ async fn a_document_that_is_not_right_leads_no_one_anywhere() {
         assert!(recorder.text().contains(logged), "{logged}: {}", recorder.text());
     }
     assert_eq!(login.reads(), 6, "each API reads at most once in ten seconds");
+}
+
+#[tokio::test]
+async fn the_page_that_signs_out_is_found_unless_the_document_is_not_read() {
+    let login = Login::serve(true).await;
+    let page = login.url("/logout");
+    for (named, wanted) in
+        [(page.as_str(), true), ("http://evil.example/logout", false), ("javascript:1", false)]
+    {
+        login.describe(json!({"end_session_endpoint": named}));
+        let api = api(&login).await;
+        let ways = get(&api, "/v1/session", &[]).await.json();
+        let url = ways["sign_out_url"].as_str().unwrap_or_default();
+        assert_eq!(url.starts_with(&format!("{page}?client_id={CLIENT}&post_logout")), wanted, "{ways}");
+        assert!(wanted || ways["sign_out_url"].is_null(), "{ways}");
+        assert_eq!(location(&sign_in_with(&api, &login, claims(&login)).await), DONE, "{named}");
+    }
+    let whole = api_with(&login, |_, _| ()).await;
+    assert!(get(&whole, "/v1/session", &[]).await.json()["sign_out_url"].is_null());
+    assert_eq!(login.reads(), 3);
 }
 
 #[tokio::test]

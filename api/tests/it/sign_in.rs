@@ -40,6 +40,7 @@ pub(crate) async fn api_with(
         client_secret: Some(SecretString::from("s3cret")),
         authorize_url: Some(login.url("/authorize?realm=a")),
         token_url: Some(login.url("/token")),
+        sign_out_url: None,
         public_url: Url::parse("https://turnfold.example.org").unwrap(),
         scopes: vec!["openid".to_owned(), "email".to_owned()],
         token: SessionToken::Id,
@@ -107,6 +108,7 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     let ways = get(&api, "/v1/session", &[]).await.json();
     assert_eq!(ways["issuer"], login.url("/").authority(), "{ways}");
     assert_eq!(ways["url"], "https://turnfold.example.org/v1/session/oidc", "{ways}");
+    assert!(ways["sign_out_url"].is_null(), "no page for it is known: {ways}");
     let began = get(&api, BEGIN, &[]).await;
     let (pair, attributes) = cookie(&began, "turnfold-sign-in").unwrap();
     assert_eq!(attributes, format!("Path={CALLBACK}; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
@@ -135,6 +137,24 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     assert_eq!((&caller["tenant"], &caller["subject"]), (&json!("acme"), &json!("ada@example.org")));
     assert_eq!(caller["scopes"], json!(["submit", "read"]));
     assert_eq!(caller["expires_at"], json!(clock::rfc3339(exp * 1_000_000)));
+}
+
+#[tokio::test]
+async fn the_page_that_signs_out_leads_back_to_the_console() {
+    let login = Login::serve(true).await;
+    let page = Url::parse("https://login.example.org/logout?realm=a").unwrap();
+    let api = api_with(&login, |_, sign_in| {
+        (sign_in.client_id, sign_in.sign_out_url) = ("turn fold&x".to_owned(), Some(page));
+    })
+    .await;
+    let hostile = [("host", "evil.example"), ("x-forwarded-host", "evil.example")];
+    let ways = get(&api, "/v1/session?post_logout_redirect_uri=x", &hostile).await.json();
+    let back = "https%3A%2F%2Fturnfold.example.org%2F";
+    let client = "client_id=turn+fold%26x";
+    assert_eq!(
+        ways["sign_out_url"],
+        format!("https://login.example.org/logout?realm=a&{client}&post_logout_redirect_uri={back}")
+    );
 }
 
 #[tokio::test]
@@ -346,7 +366,8 @@ async fn wrong_callbacks_count_as_wrong_keys() {
 #[tokio::test]
 async fn without_the_setting_there_is_no_sign_in_with_an_issuer() {
     let api = TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[])).await;
-    assert_eq!(get(&api, "/v1/session", &[]).await.json(), json!({"issuer": null, "url": null}));
+    let none = json!({"issuer": null, "url": null, "sign_out_url": null});
+    assert_eq!(get(&api, "/v1/session", &[]).await.json(), none);
     for path in [BEGIN, CALLBACK] {
         let reply = get(&api, path, &[("accept", "text/html")]).await;
         assert!(reply.problem(404, "unknown-path").contains("pages of an issuer"), "{reply:?}");

@@ -42,6 +42,9 @@ pub struct SignInSettings {
     /// Endpoint of the issuer that exchanges codes for tokens. `None`: as its document says.
     #[serde(default)]
     pub token_url: Option<String>,
+    /// Page of the issuer that signs people out there, too. `None`: as its document says, if it is read.
+    #[serde(default)]
+    pub sign_out_url: Option<String>,
     /// Origin at which browsers reach the API.
     pub public_url: String,
     /// Scopes that are requested of the issuer.

@@ -41,6 +41,7 @@ pub(super) fn sign_in(issuer: &OidcSettings) -> anyhow::Result<Option<api::SignI
         client_secret: settings.client_secret.as_ref().map(client_secret).transpose()?,
         authorize_url: optional_url("api.oidc.sign_in.authorize_url", settings.authorize_url.as_deref())?,
         token_url: optional_url("api.oidc.sign_in.token_url", settings.token_url.as_deref())?,
+        sign_out_url: optional_url("api.oidc.sign_in.sign_out_url", settings.sign_out_url.as_deref())?,
         public_url: origin(&settings.public_url)?,
         scopes: settings.scopes.clone(),
         token,
@@ -146,6 +147,7 @@ mod tests {
             client_secret: None,
             authorize_url: Some("https://login.example.org/authorize?realm=a".to_owned()),
             token_url: Some("https://login.example.org/token".to_owned()),
+            sign_out_url: None,
             public_url: "https://turnfold.example.org".to_owned(),
             scopes: vec!["openid".to_owned(), "profile".to_owned()],
             token: None,
@@ -227,6 +229,8 @@ mod tests {
         ] {
             let message = refused(|_, sign_in| sign_in.token_url = Some(url.to_owned()));
             assert!(message.starts_with("api.oidc.sign_in.token_url: "), "{message}");
+            let message = refused(|_, sign_in| sign_in.sign_out_url = Some(url.to_owned()));
+            assert!(message.starts_with("api.oidc.sign_in.sign_out_url: "), "{message}");
             let message = refused(|_, sign_in| sign_in.authorize_url = Some(url.to_owned()));
             assert!(message.starts_with("api.oidc.sign_in.authorize_url: "), "{message}");
         }

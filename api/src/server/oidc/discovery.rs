@@ -35,10 +35,12 @@ pub(crate) enum Endpoint {
     Token,
     /// The public keys.
     Keys,
+    /// The page that signs people out.
+    SignOut,
 }
 
 impl Endpoint {
-    const ALL: [Self; 3] = [Self::Authorization, Self::Token, Self::Keys];
+    const ALL: [Self; 4] = [Self::Authorization, Self::Token, Self::Keys, Self::SignOut];
 
     /// Returns its name in the document, and the setting that replaces it.
     fn names(self) -> (&'static str, &'static str) {
@@ -46,6 +48,7 @@ impl Endpoint {
             Self::Authorization => ("authorization_endpoint", "api.oidc.sign_in.authorize_url"),
             Self::Token => ("token_endpoint", "api.oidc.sign_in.token_url"),
             Self::Keys => ("jwks_uri", "api.oidc.jwks_url"),
+            Self::SignOut => ("end_session_endpoint", "api.oidc.sign_in.sign_out_url"),
         }
     }
 }
@@ -133,6 +136,7 @@ mod tests {
             "authorization_endpoint": "https://login.example.org/auth?realm=main",
             "token_endpoint": "https://tokens.example.org/token",
             "jwks_uri": "https://login.example.org/certs",
+            "end_session_endpoint": "https://login.example.org/logout",
             "scopes_supported": ["openid"],
         })
     }
@@ -152,6 +156,7 @@ mod tests {
                 (Endpoint::Authorization, "https://login.example.org/auth?realm=main"),
                 (Endpoint::Token, "https://tokens.example.org/token"),
                 (Endpoint::Keys, "https://login.example.org/certs"),
+                (Endpoint::SignOut, "https://login.example.org/logout"),
             ]
         );
     }
@@ -192,7 +197,7 @@ mod tests {
             );
             let mut changed = document();
             changed["authorization_endpoint"] = wrong.clone();
-            assert_eq!(read(&changed, ISSUER).unwrap().len(), 2, "{wrong}");
+            assert_eq!(read(&changed, ISSUER).unwrap().len(), 3, "{wrong}");
         }
         let local = "http://localhost:8080";
         let mut changed = document();

@@ -16,6 +16,8 @@ pub struct SignInConfig {
     pub authorize_url: Option<Url>,
     /// Endpoint of the issuer that exchanges codes for tokens. None: the document of the issuer names it.
     pub token_url: Option<Url>,
+    /// Page of the issuer that signs people out there, too. None: the document of the issuer may name it, if it is read.
+    pub sign_out_url: Option<Url>,
     /// Origin at which browsers reach this API.
     pub public_url: Url,
     /// Scopes that are requested of the issuer, with `openid`.
@@ -25,7 +27,7 @@ pub struct SignInConfig {
 }
 
 impl SignInConfig {
-    /// Returns the addresses of the issuer that are not configured.
+    /// Returns the addresses of the issuer that are needed and not configured.
     pub(crate) fn left_out(&self) -> impl Iterator<Item = Endpoint> {
         let page = self.authorize_url.is_none().then_some(Endpoint::Authorization);
         let endpoint = self.token_url.is_none().then_some(Endpoint::Token);

@@ -158,6 +158,7 @@ mod tests {
             client_secret: Some(SecretString::from("=a:b%+é")),
             authorize_url: None,
             token_url: None,
+            sign_out_url: None,
             public_url: url.clone(),
             scopes: Vec::new(),
             token: SessionToken::Id,

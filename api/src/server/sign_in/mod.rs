@@ -13,6 +13,11 @@
 //! site led there, but sends it with no request of that chain. None needs it: the page of the console is open to all, and the requests of
 //! its script come from its own site. The cookie of the attempt has to come back with the browser, so it is lax.
 //!
+//! ## Why a sign-out at the issuer is a link of its own
+//!
+//! It signs the person out of everything else that uses this issuer, so nothing but the link that says so does it. The link has no
+//! `id_token_hint`: the token would have to leave its cookie for an address, and most issuers ask for a confirmation instead.
+//!
 //! **Invariant:** no parameter and no header of a request decides where a browser is sent. It is sent to the page of the issuer that is
 //! configured or that the issuer's own document names, and back to the start of the console.
 
@@ -94,6 +99,17 @@ impl SignIn {
     /// Returns the URL at which a browser begins. Its cookie would not come back to another name of this API.
     pub(crate) fn url(&self) -> String {
         at_origin(&self.config, BEGIN)
+    }
+
+    /// Returns the URL at which the issuer ends the session of a browser there, and leads back to the console (OpenID Connect RP-Initiated
+    /// Logout 1.0). None if no page for it is known.
+    pub(crate) async fn sign_out_url(&self) -> Option<String> {
+        let mut url = self.address(self.config.sign_out_url.as_ref(), Endpoint::SignOut).await.ok()?;
+        url.query_pairs_mut().extend_pairs([
+            ("client_id", &*self.config.client_id),
+            ("post_logout_redirect_uri", &*at_origin(&self.config, "/")),
+        ]);
+        Some(url.into())
     }
 
     /// Begins an attempt.
