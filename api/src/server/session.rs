@@ -26,6 +26,10 @@ static COOKIE: Cookie = Cookie { name: "turnfold-session", path: "/v1", same_sit
 /// A page of another site can make a browser send the cookie, but not this header: the API allows no other site to send it.
 const INTENT_HEADER: &str = "x-turnfold-session";
 
+/// Value of the header from a page that was loaded with TLS, for which only a cookie counts that no other host can set. The API cannot see
+/// that: a proxy takes the TLS off, and browsers send `Origin` with no request that only reads.
+const WITH_TLS: &str = "https";
+
 /// Lifetime of a session in microseconds: 12 hours.
 const LIFETIME: i64 = 12 * 3_600 * 1_000_000;
 
@@ -85,8 +89,9 @@ impl Sessions {
 
     /// Returns the session that a request belongs to.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Option<OpenSession> {
-        headers.get(INTENT_HEADER)?;
-        COOKIE.values(headers).find_map(|value| self.open(value))
+        let is_certain = headers.get(INTENT_HEADER)? == WITH_TLS;
+        let open = |is_secure| COOKIE.values(headers, is_secure).find_map(|value| self.open(value));
+        open(true).or_else(|| if is_certain { None } else { open(false) })
     }
 
     fn seal(&self, key: &str, expires_at: i64) -> Result<String, ApiError> {

@@ -72,10 +72,13 @@ pub(crate) fn location(reply: &Reply) -> String {
     reply.headers[header::LOCATION].to_str().unwrap().to_owned()
 }
 
-/// Returns the cookie of this name that a response sets: the pair, and its attributes.
+/// Returns the cookie of this name, with or without the prefix, that a response sets: the pair, and its attributes.
 fn cookie(reply: &Reply, name: &str) -> Option<(String, String)> {
     let mut cookies = reply.headers.get_all(header::SET_COOKIE).iter().map(|text| text.to_str().unwrap());
-    let cookie = cookies.find(|cookie| cookie.split_once('=').unwrap().0 == name)?;
+    let cookie = cookies.find(|cookie| {
+        let found = cookie.split_once('=').unwrap().0;
+        found.strip_prefix("__Host-").unwrap_or(found) == name
+    })?;
     let (pair, attributes) = cookie.split_once("; ").unwrap();
     Some((pair.to_owned(), attributes.to_owned()))
 }
@@ -111,7 +114,8 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     assert!(ways["sign_out_url"].is_null(), "no page for it is known: {ways}");
     let began = get(&api, BEGIN, &[]).await;
     let (pair, attributes) = cookie(&began, "turnfold-sign-in").unwrap();
-    assert_eq!(attributes, format!("Path={CALLBACK}; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
+    assert!(pair.starts_with("__Host-turnfold-sign-in="), "{pair}");
+    assert_eq!(attributes, "Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure");
     let location_at_issuer = location(&began);
     let url = Url::parse(&location_at_issuer).unwrap();
     let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
@@ -128,11 +132,15 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     let reply = finish(&api, &reply, &pair).await;
     assert_eq!(location(&reply), DONE);
     assert_eq!(reply.headers[header::REFERRER_POLICY], "no-referrer");
-    let (_, attributes) = cookie(&reply, "turnfold-session").unwrap();
-    assert!(attributes.starts_with("Path=/v1; Max-Age="), "{attributes}");
+    let (kept, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    assert!(kept.starts_with("__Host-turnfold-session="), "{kept}");
+    assert!(attributes.starts_with("Path=/; Max-Age="), "{attributes}");
     assert!(attributes.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{attributes}");
     let (deleted, attributes) = cookie(&reply, "turnfold-sign-in").unwrap();
-    assert!(deleted == "turnfold-sign-in=" && attributes.contains("Max-Age=0;"), "{deleted}; {attributes}");
+    assert!(
+        deleted == "__Host-turnfold-sign-in=" && attributes.contains("Max-Age=0;"),
+        "{deleted}; {attributes}"
+    );
     let caller = caller(&api, &reply).await;
     assert_eq!((&caller["tenant"], &caller["subject"]), (&json!("acme"), &json!("ada@example.org")));
     assert_eq!(caller["scopes"], json!(["submit", "read"]));
@@ -171,7 +179,8 @@ async fn a_public_client_may_keep_the_access_token() {
     let both = [("id_token", claims()), ("access_token", access.clone())];
     let reply = finish(&api, &login.sign_in(&location_at_issuer, &both), &pair).await;
     assert_eq!(location(&reply), DONE);
-    let (_, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    let (kept, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    assert!(kept.starts_with("turnfold-session="), "no TLS on this machine: {kept}");
     assert!(attributes.ends_with("; SameSite=Strict"), "no TLS on this machine: {attributes}");
     assert_eq!(caller(&api, &reply).await["subject"], "bob");
     let (location_at_issuer, pair) = begin(&api).await;
@@ -191,7 +200,9 @@ async fn only_the_browser_that_began_the_sign_in_ends_it_and_once() {
     let state = query.split_once("&state=").unwrap().1;
     let swapped = format!("code=x&state={}", &state[1..]);
     let own = pair.as_str();
+    let planted = own.strip_prefix("__Host-").unwrap();
     for (name, query, sent) in [
+        ("a cookie that another host of the domain can set", query.as_str(), planted),
         ("no cookie", query.as_str(), "other=1"),
         ("a cookie of another attempt", query.as_str(), other_pair.as_str()),
         ("another state", swapped.as_str(), own),

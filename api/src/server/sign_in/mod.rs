@@ -144,8 +144,8 @@ impl SignIn {
         reply: &IssuerReply,
     ) -> Result<SignedIn, Failure> {
         let state = reply.state.as_deref().unwrap_or_default();
-        let attempt = Attempt::of(&self.seal, headers, state).filter(|attempt| self.used.add(attempt));
-        let attempt = attempt.ok_or(Failure::Lost)?;
+        let attempt = Attempt::of(&self.seal, headers, state, self.is_secure());
+        let attempt = attempt.filter(|attempt| self.used.add(attempt)).ok_or(Failure::Lost)?;
         let code = reply.code(&tokens.config().issuer)?;
         let url = self.address(self.config.token_url.as_ref(), Endpoint::Token).await?;
         let issued = self.endpoint.exchange(url, code, &attempt.verifier).await?;
