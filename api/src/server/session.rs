@@ -89,9 +89,9 @@ impl Sessions {
 
     /// Returns the session that a request belongs to.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Option<OpenSession> {
-        let is_certain = headers.get(INTENT_HEADER)? == WITH_TLS;
+        headers.get(INTENT_HEADER)?;
         let open = |is_secure| COOKIE.values(headers, is_secure).find_map(|value| self.open(value));
-        open(true).or_else(|| if is_certain { None } else { open(false) })
+        open(true).or_else(|| if says_tls(headers) { None } else { open(false) })
     }
 
     fn seal(&self, key: &str, expires_at: i64) -> Result<String, ApiError> {
@@ -109,11 +109,15 @@ pub(crate) fn ended(headers: &HeaderMap) -> Result<HeaderValue, ApiError> {
     COOKIE.set(headers, "", 0, is_secure(headers))
 }
 
-/// Reports whether a page that was loaded with TLS sent the request. Browsers send `Origin` with each request that changes something.
-/// Without TLS they would refuse a secure cookie.
+/// Reports whether a page that was loaded with TLS sent the request, which changes something: it says so, or its `Origin` does. Without TLS
+/// browsers would refuse a secure cookie.
 pub(super) fn is_secure(headers: &HeaderMap) -> bool {
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    origin.is_some_and(|origin| origin.starts_with("https://"))
+    says_tls(headers) || origin.is_some_and(|origin| origin.starts_with("https://"))
+}
+
+fn says_tls(headers: &HeaderMap) -> bool {
+    headers.get(INTENT_HEADER).is_some_and(|intent| intent == WITH_TLS)
 }
 
 #[cfg(test)]
