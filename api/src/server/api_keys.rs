@@ -145,7 +145,8 @@ impl ApiKeys {
         })
     }
 
-    /// Starts a session with the token for which the issuer sent this reply. A wrong reply counts as a wrong key of the address.
+    /// Starts a session with the token for which the issuer sent this reply. A wrong reply counts as a wrong key of the address, which is
+    /// slowed down after many, and still passes with a right one.
     pub(crate) async fn finish_sign_in(
         &self,
         headers: &HeaderMap,
@@ -153,10 +154,14 @@ impl ApiKeys {
         address: Option<IpAddr>,
     ) -> Result<NewSession, Failure> {
         let sign_in = self.sign_in()?;
+        let is_slowed = address.is_some_and(|address| !self.wrong.reserve(address));
         let finished = match (reply, &self.tokens) {
-            (Some(reply), Some(tokens)) => sign_in.finish(tokens, headers, reply).await,
+            (Some(reply), Some(tokens)) => sign_in.finish(tokens, headers, reply, is_slowed).await,
             (None, _) | (_, None) => Err(Failure::Lost),
         };
+        if let Some(address) = address.filter(|_| !is_slowed) {
+            self.wrong.release(address);
+        }
         match finished {
             Ok(person) => {
                 let (token, ends) = (&person.token, person.expires_at);

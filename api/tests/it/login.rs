@@ -121,7 +121,7 @@ impl Login {
         format!("code={code}&state={}", query["state"])
     }
 
-    /// Answers codes no longer.
+    /// Answers no code any more. A code that begins with `endless` is never answered.
     pub(crate) fn go_down(&self) {
         self.endpoint.is_down.store(true, Ordering::Relaxed);
     }
@@ -162,6 +162,9 @@ async fn token(
     }
     if field("grant_type") != Some("authorization_code") {
         return refused(StatusCode::BAD_REQUEST, "unsupported_grant_type");
+    }
+    if field("code").is_some_and(|code| code.starts_with("endless")) {
+        std::future::pending::<()>().await;
     }
     let grant = field("code").and_then(|code| endpoint.grants.lock().unwrap().remove(code));
     let challenge = encoded(Sha256::digest(field("code_verifier").unwrap_or_default()));

@@ -1,6 +1,6 @@
 //! Sign-in to the console with the pages of an issuer.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use api::{OidcConfig, SessionToken, SignInConfig};
 use axum::{
@@ -372,6 +372,59 @@ async fn wrong_callbacks_count_as_wrong_keys() {
     let (location_at_issuer, pair) = begin(&api).await;
     let query = login.sign_in(&location_at_issuer, &[("id_token", claims())]);
     assert_eq!(location(&send(format!("{CALLBACK}?{query}"), &pair).await), DONE, "others are not shut out");
+}
+
+/// Sends a callback from an address.
+async fn finish_from(api: &TestApi, address: &str, query: &str, cookie: &str) -> Reply {
+    let request = Request::get(format!("{CALLBACK}?{query}")).header("cookie", cookie);
+    let mut request = request.body(Body::empty()).unwrap();
+    let peer: SocketAddr = format!("{address}:4000").parse().unwrap();
+    request.extensions_mut().insert(ConnectInfo(peer));
+    api.send(request).await
+}
+
+#[tokio::test]
+async fn codes_of_an_address_that_sent_many_do_not_keep_others_waiting() {
+    let login = Login::serve(true).await;
+    let api = api(&login).await;
+    let mut attempts = Vec::new();
+    for nth in 0..60 {
+        let (location_at_issuer, pair) = begin(&api).await;
+        let state = login.sign_in(&location_at_issuer, &[]);
+        let query = format!("code=endless-{nth}&{}", state.split_once('&').unwrap().1);
+        attempts.push((query, pair));
+    }
+    // Sent at once, so that none of them is known to be wrong before the last one is sent.
+    let send = |attempt: &(String, String)| {
+        let (query, pair) = attempt.clone();
+        let api = &api;
+        async move { finish_from(api, "192.0.2.1", &query, &pair).await }
+    };
+    let many = futures::future::join_all(attempts.iter().map(send));
+    let other = async {
+        // Of the first twenty, sixteen are at the issuer; of the others, four.
+        while login.requests() < 20 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(login.requests(), 20);
+    };
+    tokio::select! {
+        _ = many => panic!("a code was answered"),
+        () = other => {}
+    }
+    // They were given up, and are counted. On a slow machine, the address may have got some wrong keys back.
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(finish_from(&api, "192.0.2.1", "code=x&state=y", "other=1").await.status);
+    }
+    assert!(statuses.contains(&StatusCode::TOO_MANY_REQUESTS), "{statuses:?}");
+    for nth in 0..3 {
+        let (location_at_issuer, pair) = begin(&api).await;
+        let query = login.sign_in(&location_at_issuer, &[("id_token", claims())]);
+        let reply = finish_from(&api, "192.0.2.1", &query, &pair).await;
+        assert_eq!(location(&reply), DONE, "{nth}: others behind the address are not shut out");
+    }
 }
 
 #[tokio::test]

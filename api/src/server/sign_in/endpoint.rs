@@ -21,6 +21,9 @@ const SIZE_MAX: usize = 64 << 10;
 /// Maximum number of codes that are exchanged at the same time; others wait.
 const CONCURRENT: usize = 16;
 
+/// Maximum number of codes from addresses that sent many wrong ones that are exchanged at the same time, beside the others.
+const CONCURRENT_SLOWED: usize = 4;
+
 /// Maximum time for which a code waits for others to be exchanged.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -41,6 +44,7 @@ pub(super) struct TokenEndpoint {
     redirect_uri: String,
     http: Client,
     permits: Semaphore,
+    slowed: Semaphore,
 }
 
 /// Tokens that the issuer returned for a code.
@@ -64,21 +68,24 @@ impl TokenEndpoint {
             redirect_uri,
             http: issuer_http::client(),
             permits: Semaphore::new(CONCURRENT),
+            slowed: Semaphore::new(CONCURRENT_SLOWED),
         }
     }
 
-    /// Exchanges a code for tokens at this URL.
+    /// Exchanges a code for tokens at this URL. Addresses that are slowed down share few permits, so that they do not keep others waiting.
     pub(super) async fn exchange(
         &self,
         url: Url,
         code: &str,
         verifier: &str,
+        is_slowed: bool,
     ) -> Result<IssuedTokens, Failure> {
         let unavailable = |why: String| {
             warn!(why, "the token endpoint of the issuer does not answer");
             Failure::Unavailable
         };
-        let permit = timeout(PATIENCE, self.permits.acquire()).await;
+        let permits = if is_slowed { &self.slowed } else { &self.permits };
+        let permit = timeout(PATIENCE, permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else { return Err(unavailable("others wait for it".to_owned())) };
         let sent = self.request(url, code, verifier).send().await;
         let response = sent.map_err(|err| unavailable(err.without_url().to_string()))?;

@@ -136,19 +136,20 @@ impl SignIn {
         Ok(Departure { location, cookie: attempt.cookie(&self.seal, headers, self.is_secure())? })
     }
 
-    /// Ends an attempt with the reply of the issuer.
+    /// Ends an attempt with the reply of the issuer. `is_slowed` lets only few codes go to the issuer at the same time.
     pub(crate) async fn finish(
         &self,
         tokens: &Tokens,
         headers: &HeaderMap,
         reply: &IssuerReply,
+        is_slowed: bool,
     ) -> Result<SignedIn, Failure> {
         let state = reply.state.as_deref().unwrap_or_default();
         let attempt = Attempt::of(&self.seal, headers, state, self.is_secure());
         let attempt = attempt.filter(|attempt| self.used.add(attempt)).ok_or(Failure::Lost)?;
         let code = reply.code(&tokens.config().issuer)?;
         let url = self.address(self.config.token_url.as_ref(), Endpoint::Token).await?;
-        let issued = self.endpoint.exchange(url, code, &attempt.verifier).await?;
+        let issued = self.endpoint.exchange(url, code, &attempt.verifier, is_slowed).await?;
         self.check(tokens, issued, &attempt.nonce).await
     }
 
