@@ -5,7 +5,7 @@
 //! **Invariant:** a document of another issuer, or without an address that is needed, is not used. No address is http, except on the
 //! machine of an issuer that itself is.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use reqwest::{Client, Url};
 use serde_json::{Map, Value};
@@ -55,34 +55,41 @@ impl Endpoint {
 
 /// Addresses of the issuer that are not configured.
 pub(crate) struct Discovery {
+    source: Arc<Source>,
+    document: Fetched<BTreeMap<Endpoint, Url>>,
+}
+
+/// The issuer whose document is read, and the addresses that are needed of it.
+struct Source {
     issuer: String,
     needed: Vec<Endpoint>,
     http: Client,
-    document: Fetched<BTreeMap<Endpoint, Url>>,
 }
 
 impl Discovery {
     /// Reads the document of this issuer when one of the needed addresses is. If none is needed, the document is never read.
     pub(crate) fn new(issuer: &str, needed: Vec<Endpoint>) -> Self {
-        let document = Fetched::new(FETCH_INTERVAL);
-        Self { issuer: issuer.to_owned(), needed, http: issuer_http::client(), document }
+        let source = Source { issuer: issuer.to_owned(), needed, http: issuer_http::client() };
+        Self { source: Arc::new(source), document: Fetched::new(FETCH_INTERVAL) }
     }
 
     /// Returns the issuer.
     pub(crate) fn issuer(&self) -> &str {
-        &self.issuer
+        &self.source.issuer
     }
 
     /// Returns an address. None if the document cannot be read, which is logged, or does not name it.
     pub(crate) async fn find(&self, endpoint: Endpoint) -> Option<Url> {
-        if self.needed.is_empty() {
+        if self.source.needed.is_empty() {
             return None;
         }
-        let addresses = self.document.get(|_| true, self.fetch()).await?;
+        let addresses = self.document.get(|_| true, || Arc::clone(&self.source).fetch()).await?;
         addresses.get(&endpoint).cloned()
     }
+}
 
-    async fn fetch(&self) -> Option<BTreeMap<Endpoint, Url>> {
+impl Source {
+    async fn fetch(self: Arc<Self>) -> Option<BTreeMap<Endpoint, Url>> {
         let url = format!("{}{PATH}", self.issuer.trim_end_matches('/'));
         let document = issuer_http::document(&self.http, &url, SIZE_MAX).await;
         match document.and_then(|document| addresses(&document, &self.issuer, &self.needed)) {

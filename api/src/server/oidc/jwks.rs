@@ -34,11 +34,16 @@ pub(super) struct VerifyingKey {
 
 /// Keys of one issuer.
 pub(super) struct Jwks {
+    source: Arc<Source>,
+    keys: Fetched<Vec<Arc<VerifyingKey>>>,
+}
+
+/// The place of the keys.
+struct Source {
     /// Configured URL. None: the document of the issuer names it.
     url: Option<String>,
     discovery: Arc<Discovery>,
     http: reqwest::Client,
-    keys: Fetched<Vec<Arc<VerifyingKey>>>,
 }
 
 /// Error: no keys of the issuer are known, or only old ones.
@@ -46,17 +51,20 @@ pub(super) struct Unavailable;
 
 impl Jwks {
     pub(super) fn new(url: Option<String>, discovery: Arc<Discovery>) -> Self {
-        Self { url, discovery, http: issuer_http::client(), keys: Fetched::new(FETCH_INTERVAL) }
+        let source = Source { url, discovery, http: issuer_http::client() };
+        Self { source: Arc::new(source), keys: Fetched::new(FETCH_INTERVAL) }
     }
 
     /// Returns the key with this id; fetches the keys if they are old or the key is unknown.
     pub(super) async fn find(&self, kid: Option<&str>) -> Result<Option<Arc<VerifyingKey>>, Unavailable> {
         let has_key = |keys: &Vec<Arc<VerifyingKey>>| find(keys, kid).is_some();
-        let keys = self.keys.get(has_key, self.fetch()).await.ok_or(Unavailable)?;
+        let keys = self.keys.get(has_key, || Arc::clone(&self.source).fetch()).await.ok_or(Unavailable)?;
         Ok(find(&keys, kid))
     }
+}
 
-    async fn fetch(&self) -> Option<Vec<Arc<VerifyingKey>>> {
+impl Source {
+    async fn fetch(self: Arc<Self>) -> Option<Vec<Arc<VerifyingKey>>> {
         let url = match &self.url {
             Some(url) => url.clone(),
             None => self.discovery.find(Endpoint::Keys).await?.into(),

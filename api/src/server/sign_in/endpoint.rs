@@ -125,7 +125,7 @@ impl TokenEndpoint {
     fn credentials(&self, url: &Url) -> Option<HeaderValue> {
         let secret = self.client_secret.as_ref()?;
         let encoded = |text: &str| form(url, &[("", text)]).trim_start_matches('=').to_owned();
-        let (id, secret) = (encoded(&*self.client_id), encoded(secret.expose_secret()));
+        let (id, secret) = (encoded(&self.client_id), encoded(secret.expose_secret()));
         let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")));
         let mut value = HeaderValue::from_str(&text).ok()?;
         value.set_sensitive(true);
