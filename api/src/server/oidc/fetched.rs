@@ -2,7 +2,7 @@
 //!
 //! ## Why a fetch is a task of its own
 //!
-//! A request that its client gives up ends at once. Whoever sends a request and gives it up again and again, without any key, would end
+//! A request that its client gives up ends at once. A client without any key that sends requests and gives them up would end
 //! each fetch before its reply, and no one could sign in.
 
 use std::{
