@@ -161,6 +161,10 @@ pub struct SignInWays {
     /// back to this one.
     #[schema(example = "https://turnfold.example.org/v1/session/oidc")]
     pub url: Option<String>,
+    /// URL of the issuer that ends the session of a browser there, after `DELETE /v1/session` ended the one here, and leads back to the
+    /// console; null if the issuer has no page for it, or none is known.
+    #[schema(example = "https://login.example.org/logout?client_id=turnfold")]
+    pub sign_out_url: Option<String>,
 }
 
 /// The sender of a request, as the API knows it.

@@ -47,6 +47,7 @@ pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, Origins, WebhookConfig},
     embedding_model::{EmbeddingModel, RequestEmbeddings},
+    issuer_http::private_url,
     key_ring::KeyRing,
     listener::{ConnectionLimits, listen},
     oidc::OidcConfig,

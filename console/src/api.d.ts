@@ -1332,7 +1332,7 @@ export interface paths {
         };
         /**
          * List the ways to sign in
-         * @description For the console: names the issuer whose pages sign people in, if `[api.oidc.sign_in]` is configured. The request needs no key.
+         * @description For the console: names the issuer whose pages sign people in and out, if `[api.oidc.sign_in]` is configured. The request needs no key.
          */
         get: operations["list_sign_in_ways"];
         put?: never;
@@ -1340,7 +1340,8 @@ export interface paths {
          * Start a session
          * @description For browsers: seals the key of the request in a cookie that scripts cannot read (`HttpOnly`, `SameSite=Strict`). Requests that send
          *     the header `X-Turnfold-Session: 1` and no key are then made with it, for 12 hours or until the key ends. A request without this
-         *     header ignores the cookie, so that a page of another site cannot use it.
+         *     header ignores the cookie, so that a page of another site cannot use it. For a page with TLS, the name of the cookie begins with
+         *     `__Host-`, and with `X-Turnfold-Session: https` no other cookie counts, so that no other host of the domain can set one.
          */
         post: operations["start_session"];
         /**
@@ -5482,6 +5483,12 @@ export interface components {
              * @example login.example.org
              */
             issuer?: string | null;
+            /**
+             * @description URL of the issuer that ends the session of a browser there, after `DELETE /v1/session` ended the one here, and leads back to the
+             *     console; null if the issuer has no page for it, or none is known.
+             * @example https://login.example.org/logout?client_id=turnfold
+             */
+            sign_out_url?: string | null;
             /**
              * @description URL of this API that leads to the pages of the issuer; null without an issuer. A browser that used another name of the API comes
              *     back to this one.

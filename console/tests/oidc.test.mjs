@@ -66,6 +66,26 @@ test("a person signs in with the pages of the issuer and returns to the view", o
   await page.close();
 });
 
+test("a person signs out here alone, or at the issuer, too", options, async () => {
+  const page = await open("playground");
+  await leave(page);
+  await provider.signIn(page.tab, "bob");
+  await page.button("Signed in").click();
+  const both = page.button(`Sign out here and at ${provider.host}`);
+  await both.waitFor();
+  assert.deepEqual(await faults(page, "sign-out"), []);
+  await both.click();
+  await page.tab.getByText("Do you want to sign-out").waitFor();
+  assert.equal(await session(page), undefined, "the session here is over first");
+  await provider.signOut(page.tab);
+  await page.sees("The API requires a key.");
+  assert.equal(new URL(page.tab.url()).origin, engine.url);
+  // The issuer has forgotten the person, and asks again.
+  await leave(page);
+  await page.tab.getByPlaceholder("Enter any login").waitFor();
+  await page.close();
+});
+
 test("a sign-in that was denied is explained in the view where it began", options, async () => {
   const page = await open("batches");
   await leave(page);

@@ -19,6 +19,7 @@ export class Provider {
       client_id: "turnfold",
       client_secret: SECRET,
       redirect_uris: [`${origin}/v1/session/oidc/callback`],
+      post_logout_redirect_uris: [`${origin}/`],
     };
     const claims = (id) => ({
       sub: id,
@@ -38,7 +39,7 @@ export class Provider {
     return provider;
   }
 
-  /** The configuration of the engine. */
+  /** The configuration of the engine. It finds the addresses in the document of the provider. */
   get config() {
     return `
 [api]
@@ -47,14 +48,11 @@ keys = ["env:OPERATOR"]
 [api.oidc]
 issuer = "http://${this.host}"
 audience = "turnfold"
-jwks_url = "http://${this.host}/jwks"
 scope_claim = "turnfold_scopes"
 
 [api.oidc.sign_in]
 client_id = "turnfold"
 client_secret = "env:CLIENT_SECRET"
-authorize_url = "http://${this.host}/auth"
-token_url = "http://${this.host}/token"
 public_url = "${this.origin}"
 `;
   }
@@ -69,6 +67,11 @@ public_url = "${this.origin}"
     await tab.getByPlaceholder("and password").fill("any");
     await tab.getByRole("button", { name: "Sign-in" }).click();
     await tab.getByRole("button", { name: "Continue" }).click();
+  }
+
+  /** Agrees on the page of the provider that signs people out. */
+  async signOut(tab) {
+    await tab.getByRole("button", { name: "Yes, sign me out" }).click();
   }
 
   stop() {

@@ -17,7 +17,8 @@ type SetCookie = [(HeaderName, HeaderValue); 1];
 ///
 /// For browsers: seals the key of the request in a cookie that scripts cannot read (`HttpOnly`, `SameSite=Strict`). Requests that send
 /// the header `X-Turnfold-Session: 1` and no key are then made with it, for 12 hours or until the key ends. A request without this
-/// header ignores the cookie, so that a page of another site cannot use it.
+/// header ignores the cookie, so that a page of another site cannot use it. For a page with TLS, the name of the cookie begins with
+/// `__Host-`, and with `X-Turnfold-Session: https` no other cookie counts, so that no other host of the domain can set one.
 #[utoipa::path(
     post, path = "/v1/session", tag = "keys", operation_id = "start_session",
     responses(

@@ -29,29 +29,38 @@ const DONE: &str = "done";
 
 /// List the ways to sign in
 ///
-/// For the console: names the issuer whose pages sign people in, if `[api.oidc.sign_in]` is configured. The request needs no key.
+/// For the console: names the issuer whose pages sign people in and out, if `[api.oidc.sign_in]` is configured. The request needs no key.
 #[utoipa::path(
     get, path = "/v1/session", tag = "keys", operation_id = "list_sign_in_ways",
     responses((status = 200, description = "The ways to sign in.", body = SignInWays))
 )]
 pub(crate) async fn ways(State(app): SharedState) -> Json<SignInWays> {
     let sign_in = app.keys.sign_in().ok();
-    Json(SignInWays { issuer: sign_in.map(SignIn::host), url: sign_in.map(SignIn::url) })
+    let sign_out_url = match sign_in {
+        Some(sign_in) => sign_in.sign_out_url().await,
+        None => None,
+    };
+    Json(SignInWays { issuer: sign_in.map(SignIn::host), url: sign_in.map(SignIn::url), sign_out_url })
 }
 
 /// Sign in with an issuer
 ///
 /// For browsers: leads to the page of the issuer that asks a person to sign in. The browser keeps the secrets of the attempt for ten
-/// minutes in a cookie that scripts cannot read. The request needs no key.
+/// minutes in a cookie that scripts cannot read. After a failure, a browser is led to the console, which explains it. The request needs no
+/// key.
 #[utoipa::path(
     get, path = "/v1/session/oidc", tag = "keys", operation_id = "begin_sign_in",
     responses(
         (status = 303, description = "The page of the issuer is in `Location`."),
-        (status = 404, description = "No pages of an issuer are configured.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "No pages of an issuer are configured.", body = Problem, content_type = "application/problem+json"),
+        (status = 503, description = "The addresses of the issuer cannot be read.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn begin(State(app): SharedState, headers: HeaderMap) -> Result<Response, ApiError> {
-    let departure = app.keys.sign_in()?.begin(&headers)?;
+    let departure = match app.keys.sign_in()?.begin(&headers).await {
+        Ok(departure) => departure,
+        Err(failure) => return explained(failure, &headers),
+    };
     let mut response = redirect(departure.location);
     response.headers_mut().append(SET_COOKIE, departure.cookie);
     Ok(response)
@@ -102,9 +111,13 @@ fn arrival(finished: Result<NewSession, Failure>, headers: &HeaderMap) -> Result
             response.headers_mut().append(SET_COOKIE, session.cookie);
             Ok(response)
         }
-        Err(failure) if accepts_page(headers) => to_console(failure.word()),
-        Err(failure) => Ok(failure.error().into_response()),
+        Err(failure) => explained(failure, headers),
     }
+}
+
+/// Returns the response to a failure: for a browser, the console, which explains it.
+fn explained(failure: Failure, headers: &HeaderMap) -> Result<Response, ApiError> {
+    if accepts_page(headers) { to_console(failure.word()) } else { Ok(failure.error().into_response()) }
 }
 
 fn to_console(word: &str) -> Result<Response, ApiError> {

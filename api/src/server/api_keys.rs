@@ -13,7 +13,7 @@ use super::{
     caller::Caller,
     issued_keys::{self, IssuedKeys},
     key_ring::KeyRing,
-    oidc::{self, OidcConfig, Tokens},
+    oidc::{self, Discovery, Endpoint, OidcConfig, Tokens},
     problem::{ApiError, Kind},
     seal::Seal,
     session::{self, NewSession, OpenSession, Sessions},
@@ -38,13 +38,19 @@ impl ApiKeys {
         session_secret: Option<&SecretString>,
         store: Store,
     ) -> Self {
-        let (oidc, sign_in) = issuer.unzip();
         let seal = Arc::new(Seal::new(session_secret));
+        let (mut tokens, mut sign_in) = (None, None);
+        if let Some((oidc, pages)) = issuer {
+            let discovery = Arc::new(Discovery::new(&oidc.issuer, left_out(&oidc, pages.as_ref())));
+            let for_pages = Arc::clone(&discovery);
+            sign_in = pages.map(|config| SignIn::new(config, for_pages, Arc::clone(&seal)));
+            tokens = Some(Tokens::new(oidc, discovery));
+        }
         Self {
             configured,
             issued: IssuedKeys::new(store),
-            tokens: oidc.map(Tokens::new),
-            sign_in: sign_in.flatten().map(|config| SignIn::new(config, Arc::clone(&seal))),
+            tokens,
+            sign_in,
             sessions: Sessions::new(seal),
             wrong: WrongKeys::default(),
         }
@@ -139,7 +145,8 @@ impl ApiKeys {
         })
     }
 
-    /// Starts a session with the token for which the issuer sent this reply. A wrong reply counts as a wrong key of the address.
+    /// Starts a session with the token for which the issuer sent this reply. A wrong reply counts as a wrong key of the address, which is
+    /// slowed down after many, and still passes with a right one.
     pub(crate) async fn finish_sign_in(
         &self,
         headers: &HeaderMap,
@@ -147,10 +154,14 @@ impl ApiKeys {
         address: Option<IpAddr>,
     ) -> Result<NewSession, Failure> {
         let sign_in = self.sign_in()?;
+        let is_slowed = address.is_some_and(|address| !self.wrong.reserve(address));
         let finished = match (reply, &self.tokens) {
-            (Some(reply), Some(tokens)) => sign_in.finish(tokens, headers, reply).await,
+            (Some(reply), Some(tokens)) => sign_in.finish(tokens, headers, reply, is_slowed).await,
             (None, _) | (_, None) => Err(Failure::Lost),
         };
+        if let Some(address) = address.filter(|_| !is_slowed) {
+            self.wrong.release(address);
+        }
         match finished {
             Ok(person) => {
                 let (token, ends) = (&person.token, person.expires_at);
@@ -192,6 +203,12 @@ impl ApiKeys {
     fn wrong_key(&self, address: Option<IpAddr>) -> ApiError {
         address.and_then(|address| self.wrong.note(address)).map_or_else(no_valid_key, too_many_wrong_keys)
     }
+}
+
+/// Returns the addresses of an issuer that are needed and not configured.
+fn left_out(oidc: &OidcConfig, sign_in: Option<&SignInConfig>) -> Vec<Endpoint> {
+    let keys = oidc.jwks_url.is_none().then_some(Endpoint::Keys);
+    keys.into_iter().chain(sign_in.into_iter().flat_map(SignInConfig::left_out)).collect()
 }
 
 fn too_many_wrong_keys(seconds: u16) -> ApiError {

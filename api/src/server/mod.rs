@@ -14,7 +14,7 @@ pub(crate) mod embedding_model;
 pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod issued_keys;
-mod issuer_http;
+pub(crate) mod issuer_http;
 pub(crate) mod key_ring;
 pub(crate) mod limit_warnings;
 pub(crate) mod list_order;

@@ -26,6 +26,10 @@ static COOKIE: Cookie = Cookie { name: "turnfold-session", path: "/v1", same_sit
 /// A page of another site can make a browser send the cookie, but not this header: the API allows no other site to send it.
 const INTENT_HEADER: &str = "x-turnfold-session";
 
+/// Value of the header from a page that was loaded with TLS, for which only a cookie counts that no other host can set. The API cannot see
+/// that: a proxy takes the TLS off, and browsers send `Origin` with no request that only reads.
+const WITH_TLS: &str = "https";
+
 /// Lifetime of a session in microseconds: 12 hours.
 const LIFETIME: i64 = 12 * 3_600 * 1_000_000;
 
@@ -86,7 +90,8 @@ impl Sessions {
     /// Returns the session that a request belongs to.
     pub(crate) fn of(&self, headers: &HeaderMap) -> Option<OpenSession> {
         headers.get(INTENT_HEADER)?;
-        COOKIE.values(headers).find_map(|value| self.open(value))
+        let open = |is_secure| COOKIE.values(headers, is_secure).find_map(|value| self.open(value));
+        open(true).or_else(|| if says_tls(headers) { None } else { open(false) })
     }
 
     fn seal(&self, key: &str, expires_at: i64) -> Result<String, ApiError> {
@@ -104,11 +109,15 @@ pub(crate) fn ended(headers: &HeaderMap) -> Result<HeaderValue, ApiError> {
     COOKIE.set(headers, "", 0, is_secure(headers))
 }
 
-/// Reports whether a page that was loaded with TLS sent the request. Browsers send `Origin` with each request that changes something.
-/// Without TLS they would refuse a secure cookie.
+/// Reports whether a page that was loaded with TLS sent the request, which changes something: it says so, or its `Origin` does. Without TLS
+/// browsers would refuse a secure cookie.
 pub(super) fn is_secure(headers: &HeaderMap) -> bool {
     let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-    origin.is_some_and(|origin| origin.starts_with("https://"))
+    says_tls(headers) || origin.is_some_and(|origin| origin.starts_with("https://"))
+}
+
+fn says_tls(headers: &HeaderMap) -> bool {
+    headers.get(INTENT_HEADER).is_some_and(|intent| intent == WITH_TLS)
 }
 
 #[cfg(test)]

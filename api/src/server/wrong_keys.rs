@@ -5,6 +5,9 @@
 //! Behind a proxy or a shared connection, many clients have one address. A client that repeats a wrong key must not shut the
 //! others out, also after a restart or a rotation. Valid keys are therefore never slowed down. An issued key costs one lookup by its
 //! id; only unknown ids and wrong secrets are counted.
+//!
+//! The code of a sign-in costs a request to the issuer before it is known to be wrong. It is counted in advance, and taken back if it is
+//! right: neither many codes at once nor requests that are given up get past the limit.
 
 use std::{
     collections::BTreeMap,
@@ -39,13 +42,13 @@ struct Bucket {
     refilled_at: Instant,
     /// Wrong keys since the last log line.
     unlogged: u64,
-    /// True while a task waits to log the wrong keys of this interval.
-    is_logging: bool,
+    /// True if there was a log line in this interval.
+    was_logged: bool,
 }
 
 impl Bucket {
     fn new(now: Instant) -> Self {
-        Self { tokens: BURST, refilled_at: now, unlogged: 0, is_logging: false }
+        Self { tokens: BURST, refilled_at: now, unlogged: 0, was_logged: false }
     }
 
     fn refill(&mut self, now: Instant) {
@@ -67,8 +70,38 @@ impl Bucket {
 impl WrongKeys {
     /// Notes a wrong key, and returns the seconds that its address must wait, if it has to.
     pub(crate) fn note(&self, address: IpAddr) -> Option<u16> {
-        let (address, now) = (group(address), Instant::now());
+        let address = group(address);
         let mut buckets = self.lock();
+        let bucket = self.bucket(&mut buckets, address);
+        let wait = bucket.wait(Instant::now());
+        bucket.tokens = bucket.tokens.saturating_sub(1);
+        if bucket.was_logged {
+            bucket.unlogged = bucket.unlogged.saturating_add(1);
+        } else {
+            bucket.was_logged = true;
+            warn!(%address, count = 1, "wrong API key or reply of a sign-in");
+        }
+        wait
+    }
+
+    /// Counts a wrong key before it is checked. Returns false, and counts none, if its address may send no more at once.
+    pub(crate) fn reserve(&self, address: IpAddr) -> bool {
+        let mut buckets = self.lock();
+        let bucket = self.bucket(&mut buckets, group(address));
+        let has_token = bucket.tokens != 0;
+        bucket.tokens = bucket.tokens.saturating_sub(1);
+        has_token
+    }
+
+    /// Takes back what was counted before the check.
+    pub(crate) fn release(&self, address: IpAddr) {
+        if let Some(bucket) = self.lock().get_mut(&group(address)) {
+            bucket.tokens = bucket.tokens.saturating_add(1).min(BURST);
+        }
+    }
+
+    /// Returns the bucket of an address with all its tokens of now. A new bucket is watched until it is full again.
+    fn bucket<'a>(&self, buckets: &'a mut BTreeMap<IpAddr, Bucket>, address: IpAddr) -> &'a mut Bucket {
         if ADDRESSES_MAX <= buckets.len() && !buckets.contains_key(&address) {
             warn!(
                 addresses = ADDRESSES_MAX,
@@ -76,38 +109,33 @@ impl WrongKeys {
             );
             buckets.clear();
         }
-        let bucket = buckets.entry(address).or_insert_with(|| Bucket::new(now));
-        bucket.refill(now);
-        let wait = bucket.wait(now);
-        bucket.tokens = bucket.tokens.saturating_sub(1);
-        if bucket.is_logging {
-            bucket.unlogged = bucket.unlogged.saturating_add(1);
-        } else {
-            bucket.is_logging = true;
-            warn!(%address, count = 1, "wrong API key or reply of a sign-in");
+        let now = Instant::now();
+        let bucket = buckets.entry(address).or_insert_with(|| {
             let this = self.clone();
-            tokio::spawn(async move { this.log_later(address).await });
-        }
-        wait
+            tokio::spawn(async move { this.watch(address).await });
+            Bucket::new(now)
+        });
+        bucket.refill(now);
+        bucket
     }
 
-    /// Logs further wrong keys of an address once in each interval, until there are none.
-    async fn log_later(&self, address: IpAddr) {
+    /// Logs further wrong keys of an address once in each interval, until there are none and its bucket is full.
+    async fn watch(&self, address: IpAddr) {
         loop {
             tokio::time::sleep(LOG_INTERVAL).await;
             let mut buckets = self.lock();
             let Some(bucket) = buckets.get_mut(&address) else { return };
             let count = std::mem::take(&mut bucket.unlogged);
-            if count == 0 {
-                bucket.is_logging = false;
-                bucket.refill(Instant::now());
-                if bucket.tokens == BURST {
-                    buckets.remove(&address);
-                }
+            bucket.refill(Instant::now());
+            bucket.was_logged = count != 0;
+            if count == 0 && bucket.tokens == BURST {
+                buckets.remove(&address);
                 return;
             }
             drop(buckets);
-            warn!(%address, count, "wrong API keys or replies of sign-ins in the last minute");
+            if count != 0 {
+                warn!(%address, count, "wrong API keys or replies of sign-ins in the last minute");
+            }
         }
     }
 
@@ -147,6 +175,24 @@ mod tests {
         for nth in 0..BURST {
             assert_eq!(keys.note(slowed), None, "{nth}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_counted_in_advance_is_a_wrong_key_until_it_is_taken_back() {
+        let keys = WrongKeys::default();
+        let client = address("192.0.2.1");
+        for nth in 0..BURST {
+            assert!(keys.reserve(client), "{nth}");
+        }
+        assert!(!keys.reserve(client) && keys.note(client).is_some() && keys.reserve(address("192.0.2.2")));
+        keys.release(client);
+        assert!(keys.reserve(client) && !keys.reserve(client));
+        tokio::time::sleep(REFILL).await;
+        assert!(keys.reserve(client) && !keys.reserve(client));
+        tokio::time::sleep(4 * LOG_INTERVAL).await;
+        assert_eq!(keys.lock().len(), 0, "what was given up is forgotten");
+        keys.release(client);
+        assert_eq!(keys.lock().len(), 0);
     }
 
     #[tokio::test(start_paused = true)]

@@ -75,7 +75,7 @@ async fn every_route_under_v1_requires_a_key() {
             } else if (method.as_str(), path.as_str()) == ("get", "/v1/session") {
                 assert_eq!(
                     reply.json(),
-                    json!({"issuer": null, "url": null}),
+                    json!({"issuer": null, "url": null, "sign_out_url": null}),
                     "the ways to sign in are shown to all"
                 );
             } else if path.starts_with("/v1/") || path == "/metrics" {

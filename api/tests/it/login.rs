@@ -12,7 +12,7 @@ use axum::{
     Form, Json, Router,
     extract::State,
     http::{HeaderMap, StatusCode, header},
-    routing::post,
+    routing::{get, post},
 };
 use reqwest::Url;
 use serde_json::{Value, json};
@@ -33,9 +33,12 @@ pub(crate) struct Login {
     endpoint: Endpoint,
 }
 
-/// State of the token endpoint.
+/// State of the token endpoint, and of the document that names the addresses.
 #[derive(Clone, Default)]
 struct Endpoint {
+    /// Null: there is no document.
+    document: Arc<Mutex<Value>>,
+    reads: Arc<AtomicUsize>,
     grants: Arc<Mutex<BTreeMap<String, Grant>>>,
     requests: Arc<AtomicUsize>,
     is_down: Arc<AtomicBool>,
@@ -55,12 +58,45 @@ impl Login {
         let (issuer, signer) = (Issuer::default(), Signer::es256("es"));
         issuer.publish(&[&signer]);
         let endpoint = Endpoint { has_secret, ..Endpoint::default() };
-        let router = Router::new().route("/token", post(token)).with_state(endpoint.clone());
+        let router = Router::new()
+            .route("/token", post(token))
+            .route("/.well-known/openid-configuration", get(document))
+            .with_state(endpoint.clone());
         Self { jwks_url: issuer.serve_beside(router).await, signer, endpoint }
     }
 
     pub(crate) fn url(&self, path: &str) -> Url {
         Url::parse(&self.jwks_url).unwrap().join(path).unwrap()
+    }
+
+    /// Returns the name of the issuer that its document has.
+    pub(crate) fn issuer(&self) -> String {
+        self.url("/").as_str().trim_end_matches('/').to_owned()
+    }
+
+    /// Publishes a document with the addresses of the issuer, with these changes.
+    pub(crate) fn describe(&self, changes: Value) {
+        let mut document = json!({
+            "issuer": self.issuer(),
+            "authorization_endpoint": self.url("/authorize?realm=a").as_str(),
+            "token_endpoint": self.url("/token").as_str(),
+            "jwks_uri": self.jwks_url,
+            "response_types_supported": ["code"],
+        });
+        for (name, value) in changes.as_object().unwrap() {
+            document[name] = value.clone();
+        }
+        *self.endpoint.document.lock().unwrap() = document;
+    }
+
+    /// Returns the number of times that the document was read.
+    pub(crate) fn reads(&self) -> usize {
+        self.endpoint.reads.load(Ordering::Relaxed)
+    }
+
+    /// Returns a token with these claims.
+    pub(crate) fn token(&self, claims: &Value) -> String {
+        self.signer.token(claims)
     }
 
     /// Signs a person in at this address, and returns the query with which the browser is sent back. Each token has these claims; the ID
@@ -85,7 +121,7 @@ impl Login {
         format!("code={code}&state={}", query["state"])
     }
 
-    /// Answers codes no longer.
+    /// Answers no code any more. A code that begins with `endless` is never answered.
     pub(crate) fn go_down(&self) {
         self.endpoint.is_down.store(true, Ordering::Relaxed);
     }
@@ -94,6 +130,12 @@ impl Login {
     pub(crate) fn requests(&self) -> usize {
         self.endpoint.requests.load(Ordering::Relaxed)
     }
+}
+
+async fn document(State(endpoint): State<Endpoint>) -> (StatusCode, Json<Value>) {
+    endpoint.reads.fetch_add(1, Ordering::Relaxed);
+    let document = endpoint.document.lock().unwrap().clone();
+    (if document.is_null() { StatusCode::NOT_FOUND } else { StatusCode::OK }, Json(document))
 }
 
 async fn token(
@@ -120,6 +162,9 @@ async fn token(
     }
     if field("grant_type") != Some("authorization_code") {
         return refused(StatusCode::BAD_REQUEST, "unsupported_grant_type");
+    }
+    if field("code").is_some_and(|code| code.starts_with("endless")) {
+        std::future::pending::<()>().await;
     }
     let grant = field("code").and_then(|code| endpoint.grants.lock().unwrap().remove(code));
     let challenge = encoded(Sha256::digest(field("code_verifier").unwrap_or_default()));

@@ -16,6 +16,7 @@ mod client_tools;
 mod config;
 mod connections;
 mod costs;
+mod discovery;
 mod events;
 mod exact_values;
 mod exports;

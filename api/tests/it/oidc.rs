@@ -19,7 +19,7 @@ async fn api(jwks_url: String) -> TestApi {
         config.oidc = Some(OidcConfig {
             issuer: "https://login.example.org".to_owned(),
             audience: "turnfold".to_owned(),
-            jwks_url,
+            jwks_url: Some(jwks_url),
             tenant_claim: "org".to_owned(),
             scope_claim: "scope".to_owned(),
         });
@@ -168,7 +168,7 @@ async fn an_issuer_that_cannot_be_reached_is_no_fault_of_the_token() {
 }
 
 /// Advances the clock of timers, and lets it run again: a paused clock would time out requests to the issuer.
-async fn advance(by: Duration) {
+pub(crate) async fn advance(by: Duration) {
     tokio::time::pause();
     tokio::time::advance(by).await;
     tokio::time::resume();

@@ -66,6 +66,32 @@ async fn a_session_acts_as_its_key_and_only_for_the_page_itself() {
     );
 }
 
+/// Another host of the domain can set every cookie but one with the prefix.
+#[tokio::test]
+async fn with_tls_a_cookie_that_another_host_can_set_is_no_session() {
+    let api = api(None).await;
+    let (pair, attributes) = sign_in(&api, "acme-key", "https://turnfold.example.org").await;
+    assert!(pair.starts_with("__Host-turnfold-session="), "{pair}");
+    assert_eq!(attributes, "Path=/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure");
+    let planted = pair.strip_prefix("__Host-").unwrap();
+    let (without_tls, _) = sign_in(&api, "first-key", "http://turnfold.example.org").await;
+    let of_page = async |cookie: &str, page: &str| {
+        caller(&api, &[("cookie", cookie), ("x-turnfold-session", page)]).await.status
+    };
+    for cookie in [planted, without_tls.as_str()] {
+        assert_eq!(of_page(cookie, "https").await, StatusCode::UNAUTHORIZED, "{cookie}");
+        assert_eq!(of_page(cookie, "1").await, StatusCode::OK, "{cookie}");
+    }
+    assert_eq!(of_page(&pair, "1").await, StatusCode::OK);
+    let both = format!("{without_tls}; {pair}");
+    let own = [("cookie", both.as_str()), ("x-turnfold-session", "https")];
+    assert_eq!(caller(&api, &own).await.json()["tenant"], "acme", "the own one counts");
+    let leaving = [own[0], own[1], ("origin", "https://turnfold.example.org")];
+    let ended = send(&api, Method::DELETE, "/v1/session", &leaving).await;
+    let ended = ended.headers[header::SET_COOKIE].to_str().unwrap();
+    assert!(ended.starts_with("__Host-turnfold-session=; Path=/; Max-Age=0;"), "{ended}");
+}
+
 #[tokio::test]
 async fn a_session_ends_with_its_key() {
     let api = api(None).await;

@@ -1,6 +1,6 @@
 //! Sign-in to the console with the pages of an issuer.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use api::{OidcConfig, SessionToken, SignInConfig};
 use axum::{
@@ -20,23 +20,27 @@ use crate::{
     test_api::{Reply, TestApi, key_ring},
 };
 
-const BEGIN: &str = "/v1/session/oidc";
+pub(crate) const BEGIN: &str = "/v1/session/oidc";
 const CALLBACK: &str = "/v1/session/oidc/callback";
-const DONE: &str = "/#/?sign_in=done";
+pub(crate) const DONE: &str = "/#/?sign_in=done";
 
-async fn api_with(login: &Login, change: impl FnOnce(&mut OidcConfig, &mut SignInConfig)) -> TestApi {
+pub(crate) async fn api_with(
+    login: &Login,
+    change: impl FnOnce(&mut OidcConfig, &mut SignInConfig),
+) -> TestApi {
     let mut issuer = OidcConfig {
         issuer: "https://login.example.org".to_owned(),
         audience: CLIENT.to_owned(),
-        jwks_url: login.jwks_url.clone(),
+        jwks_url: Some(login.jwks_url.clone()),
         tenant_claim: "org".to_owned(),
         scope_claim: "scope".to_owned(),
     };
     let mut sign_in = SignInConfig {
         client_id: CLIENT.to_owned(),
         client_secret: Some(SecretString::from("s3cret")),
-        authorize_url: login.url("/authorize?realm=a"),
-        token_url: login.url("/token"),
+        authorize_url: Some(login.url("/authorize?realm=a")),
+        token_url: Some(login.url("/token")),
+        sign_out_url: None,
         public_url: Url::parse("https://turnfold.example.org").unwrap(),
         scopes: vec!["openid".to_owned(), "email".to_owned()],
         token: SessionToken::Id,
@@ -54,7 +58,7 @@ async fn api(login: &Login) -> TestApi {
     api_with(login, |_, _| ()).await
 }
 
-async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
+pub(crate) async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
     let mut request = Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -62,16 +66,19 @@ async fn get(api: &TestApi, path: &str, headers: &[(&str, &str)]) -> Reply {
     api.send(request.body(Body::empty()).unwrap()).await
 }
 
-fn location(reply: &Reply) -> String {
+pub(crate) fn location(reply: &Reply) -> String {
     assert_eq!(reply.status, StatusCode::SEE_OTHER, "{reply:?}");
     assert_eq!(reply.headers[header::CACHE_CONTROL], "no-store");
     reply.headers[header::LOCATION].to_str().unwrap().to_owned()
 }
 
-/// Returns the cookie of this name that a response sets: the pair, and its attributes.
+/// Returns the cookie of this name, with or without the prefix, that a response sets: the pair, and its attributes.
 fn cookie(reply: &Reply, name: &str) -> Option<(String, String)> {
     let mut cookies = reply.headers.get_all(header::SET_COOKIE).iter().map(|text| text.to_str().unwrap());
-    let cookie = cookies.find(|cookie| cookie.split_once('=').unwrap().0 == name)?;
+    let cookie = cookies.find(|cookie| {
+        let found = cookie.split_once('=').unwrap().0;
+        found.strip_prefix("__Host-").unwrap_or(found) == name
+    })?;
     let (pair, attributes) = cookie.split_once("; ").unwrap();
     Some((pair.to_owned(), attributes.to_owned()))
 }
@@ -87,12 +94,12 @@ async fn finish(api: &TestApi, query: &str, cookie: &str) -> Reply {
 }
 
 /// Signs a person in whose ID token has these claims.
-async fn sign_in_with(api: &TestApi, login: &Login, claims: Value) -> Reply {
+pub(crate) async fn sign_in_with(api: &TestApi, login: &Login, claims: Value) -> Reply {
     let (location, cookie) = begin(api).await;
     finish(api, &login.sign_in(&location, &[("id_token", claims)]), &cookie).await
 }
 
-async fn caller(api: &TestApi, reply: &Reply) -> Value {
+pub(crate) async fn caller(api: &TestApi, reply: &Reply) -> Value {
     let (pair, _) = cookie(reply, "turnfold-session").unwrap();
     get(api, "/v1/caller", &[("cookie", &pair), ("x-turnfold-session", "1")]).await.json()
 }
@@ -104,9 +111,11 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     let ways = get(&api, "/v1/session", &[]).await.json();
     assert_eq!(ways["issuer"], login.url("/").authority(), "{ways}");
     assert_eq!(ways["url"], "https://turnfold.example.org/v1/session/oidc", "{ways}");
+    assert!(ways["sign_out_url"].is_null(), "no page for it is known: {ways}");
     let began = get(&api, BEGIN, &[]).await;
     let (pair, attributes) = cookie(&began, "turnfold-sign-in").unwrap();
-    assert_eq!(attributes, format!("Path={CALLBACK}; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
+    assert!(pair.starts_with("__Host-turnfold-sign-in="), "{pair}");
+    assert_eq!(attributes, "Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure");
     let location_at_issuer = location(&began);
     let url = Url::parse(&location_at_issuer).unwrap();
     let query: Vec<(String, String)> = url.query_pairs().into_owned().collect();
@@ -123,15 +132,37 @@ async fn a_person_signs_in_with_the_pages_of_the_issuer() {
     let reply = finish(&api, &reply, &pair).await;
     assert_eq!(location(&reply), DONE);
     assert_eq!(reply.headers[header::REFERRER_POLICY], "no-referrer");
-    let (_, attributes) = cookie(&reply, "turnfold-session").unwrap();
-    assert!(attributes.starts_with("Path=/v1; Max-Age="), "{attributes}");
+    let (kept, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    assert!(kept.starts_with("__Host-turnfold-session="), "{kept}");
+    assert!(attributes.starts_with("Path=/; Max-Age="), "{attributes}");
     assert!(attributes.ends_with("; HttpOnly; SameSite=Strict; Secure"), "{attributes}");
     let (deleted, attributes) = cookie(&reply, "turnfold-sign-in").unwrap();
-    assert!(deleted == "turnfold-sign-in=" && attributes.contains("Max-Age=0;"), "{deleted}; {attributes}");
+    assert!(
+        deleted == "__Host-turnfold-sign-in=" && attributes.contains("Max-Age=0;"),
+        "{deleted}; {attributes}"
+    );
     let caller = caller(&api, &reply).await;
     assert_eq!((&caller["tenant"], &caller["subject"]), (&json!("acme"), &json!("ada@example.org")));
     assert_eq!(caller["scopes"], json!(["submit", "read"]));
     assert_eq!(caller["expires_at"], json!(clock::rfc3339(exp * 1_000_000)));
+}
+
+#[tokio::test]
+async fn the_page_that_signs_out_leads_back_to_the_console() {
+    let login = Login::serve(true).await;
+    let page = Url::parse("https://login.example.org/logout?realm=a").unwrap();
+    let api = api_with(&login, |_, sign_in| {
+        (sign_in.client_id, sign_in.sign_out_url) = ("turn fold&x".to_owned(), Some(page));
+    })
+    .await;
+    let hostile = [("host", "evil.example"), ("x-forwarded-host", "evil.example")];
+    let ways = get(&api, "/v1/session?post_logout_redirect_uri=x", &hostile).await.json();
+    let back = "https%3A%2F%2Fturnfold.example.org%2F";
+    let client = "client_id=turn+fold%26x";
+    assert_eq!(
+        ways["sign_out_url"],
+        format!("https://login.example.org/logout?realm=a&{client}&post_logout_redirect_uri={back}")
+    );
 }
 
 #[tokio::test]
@@ -148,7 +179,8 @@ async fn a_public_client_may_keep_the_access_token() {
     let both = [("id_token", claims()), ("access_token", access.clone())];
     let reply = finish(&api, &login.sign_in(&location_at_issuer, &both), &pair).await;
     assert_eq!(location(&reply), DONE);
-    let (_, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    let (kept, attributes) = cookie(&reply, "turnfold-session").unwrap();
+    assert!(kept.starts_with("turnfold-session="), "no TLS on this machine: {kept}");
     assert!(attributes.ends_with("; SameSite=Strict"), "no TLS on this machine: {attributes}");
     assert_eq!(caller(&api, &reply).await["subject"], "bob");
     let (location_at_issuer, pair) = begin(&api).await;
@@ -168,7 +200,9 @@ async fn only_the_browser_that_began_the_sign_in_ends_it_and_once() {
     let state = query.split_once("&state=").unwrap().1;
     let swapped = format!("code=x&state={}", &state[1..]);
     let own = pair.as_str();
+    let planted = own.strip_prefix("__Host-").unwrap();
     for (name, query, sent) in [
+        ("a cookie that another host of the domain can set", query.as_str(), planted),
         ("no cookie", query.as_str(), "other=1"),
         ("a cookie of another attempt", query.as_str(), other_pair.as_str()),
         ("another state", swapped.as_str(), own),
@@ -255,7 +289,7 @@ async fn the_errors_of_the_issuer_are_explained() {
     assert_eq!(reply.problem(503, "unavailable"), "the issuer does not answer");
     assert!(reply.json()["hint"].as_str().unwrap().contains("in a moment"));
     let closed = Url::parse("http://127.0.0.1:9/token").unwrap();
-    let without_issuer = api_with(&login, |_, sign_in| sign_in.token_url = closed).await;
+    let without_issuer = api_with(&login, |_, sign_in| sign_in.token_url = Some(closed)).await;
     sign_in_with(&without_issuer, &login, claims()).await.problem(503, "unavailable");
 }
 
@@ -340,10 +374,64 @@ async fn wrong_callbacks_count_as_wrong_keys() {
     assert_eq!(location(&send(format!("{CALLBACK}?{query}"), &pair).await), DONE, "others are not shut out");
 }
 
+/// Sends a callback from an address.
+async fn finish_from(api: &TestApi, address: &str, query: &str, cookie: &str) -> Reply {
+    let request = Request::get(format!("{CALLBACK}?{query}")).header("cookie", cookie);
+    let mut request = request.body(Body::empty()).unwrap();
+    let peer: SocketAddr = format!("{address}:4000").parse().unwrap();
+    request.extensions_mut().insert(ConnectInfo(peer));
+    api.send(request).await
+}
+
+#[tokio::test]
+async fn codes_of_an_address_that_sent_many_do_not_keep_others_waiting() {
+    let login = Login::serve(true).await;
+    let api = api(&login).await;
+    let mut attempts = Vec::new();
+    for nth in 0..60 {
+        let (location_at_issuer, pair) = begin(&api).await;
+        let state = login.sign_in(&location_at_issuer, &[]);
+        let query = format!("code=endless-{nth}&{}", state.split_once('&').unwrap().1);
+        attempts.push((query, pair));
+    }
+    // Sent at once, so that none of them is known to be wrong before the last one is sent.
+    let send = |attempt: &(String, String)| {
+        let (query, pair) = attempt.clone();
+        let api = &api;
+        async move { finish_from(api, "192.0.2.1", &query, &pair).await }
+    };
+    let many = futures::future::join_all(attempts.iter().map(send));
+    let other = async {
+        // Of the first twenty, sixteen are at the issuer; of the others, four.
+        while login.requests() < 20 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(login.requests(), 20);
+    };
+    tokio::select! {
+        _ = many => panic!("a code was answered"),
+        () = other => {}
+    }
+    // They were given up, and are counted. On a slow machine, the address may have got some wrong keys back.
+    let mut statuses = Vec::new();
+    for _ in 0..4 {
+        statuses.push(finish_from(&api, "192.0.2.1", "code=x&state=y", "other=1").await.status);
+    }
+    assert!(statuses.contains(&StatusCode::TOO_MANY_REQUESTS), "{statuses:?}");
+    for nth in 0..3 {
+        let (location_at_issuer, pair) = begin(&api).await;
+        let query = login.sign_in(&location_at_issuer, &[("id_token", claims())]);
+        let reply = finish_from(&api, "192.0.2.1", &query, &pair).await;
+        assert_eq!(location(&reply), DONE, "{nth}: others behind the address are not shut out");
+    }
+}
+
 #[tokio::test]
 async fn without_the_setting_there_is_no_sign_in_with_an_issuer() {
     let api = TestApi::with(|config| config.keys = key_ring(&["operator-key"], &[])).await;
-    assert_eq!(get(&api, "/v1/session", &[]).await.json(), json!({"issuer": null, "url": null}));
+    let none = json!({"issuer": null, "url": null, "sign_out_url": null});
+    assert_eq!(get(&api, "/v1/session", &[]).await.json(), none);
     for path in [BEGIN, CALLBACK] {
         let reply = get(&api, path, &[("accept", "text/html")]).await;
         assert!(reply.problem(404, "unknown-path").contains("pages of an issuer"), "{reply:?}");

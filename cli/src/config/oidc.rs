@@ -13,8 +13,9 @@ pub struct OidcSettings {
     pub issuer: String,
     /// Value of the claim `aud`.
     pub audience: String,
-    /// URL of the issuer's public keys.
-    pub jwks_url: String,
+    /// URL of the issuer's public keys. `None`: as its document says.
+    #[serde(default)]
+    pub jwks_url: Option<String>,
     /// Claim that names the tenant.
     #[serde(default = "tenant_claim")]
     pub tenant_claim: String,
@@ -35,10 +36,15 @@ pub struct SignInSettings {
     /// Secret of a confidential client. `None`: the client is public.
     #[serde(default)]
     pub client_secret: Option<SecretRef>,
-    /// Page of the issuer that asks people to sign in.
-    pub authorize_url: String,
-    /// Endpoint of the issuer that exchanges codes for tokens.
-    pub token_url: String,
+    /// Page of the issuer that asks people to sign in. `None`: as its document says.
+    #[serde(default)]
+    pub authorize_url: Option<String>,
+    /// Endpoint of the issuer that exchanges codes for tokens. `None`: as its document says.
+    #[serde(default)]
+    pub token_url: Option<String>,
+    /// Page of the issuer that signs people out there, too. `None`: as its document says, if it is read.
+    #[serde(default)]
+    pub sign_out_url: Option<String>,
     /// Origin at which browsers reach the API.
     pub public_url: String,
     /// Scopes that are requested of the issuer.

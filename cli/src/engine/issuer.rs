@@ -19,7 +19,8 @@ const SCOPE_MAX: usize = 200;
 
 /// The issuer of tokens. Its keys are fetched over TLS, except from this machine.
 pub(super) fn oidc(settings: &OidcSettings) -> anyhow::Result<api::OidcConfig> {
-    private_url("api.oidc.jwks_url", &settings.jwks_url)?;
+    optional_url("api.oidc.jwks_url", settings.jwks_url.as_deref())?;
+    check_issuer(settings)?;
     Ok(api::OidcConfig {
         issuer: settings.issuer.clone(),
         audience: settings.audience.clone(),
@@ -38,8 +39,9 @@ pub(super) fn sign_in(issuer: &OidcSettings) -> anyhow::Result<Option<api::SignI
     Ok(Some(api::SignInConfig {
         client_id: settings.client_id.clone(),
         client_secret: settings.client_secret.as_ref().map(client_secret).transpose()?,
-        authorize_url: private_url("api.oidc.sign_in.authorize_url", &settings.authorize_url)?,
-        token_url: private_url("api.oidc.sign_in.token_url", &settings.token_url)?,
+        authorize_url: optional_url("api.oidc.sign_in.authorize_url", settings.authorize_url.as_deref())?,
+        token_url: optional_url("api.oidc.sign_in.token_url", settings.token_url.as_deref())?,
+        sign_out_url: optional_url("api.oidc.sign_in.sign_out_url", settings.sign_out_url.as_deref())?,
         public_url: origin(&settings.public_url)?,
         scopes: settings.scopes.clone(),
         token,
@@ -63,17 +65,31 @@ fn token(issuer: &OidcSettings, settings: &SignInSettings) -> anyhow::Result<api
 
 /// Parses a URL over which nothing is sent in the clear: https, or http on this machine.
 fn private_url(setting: &str, text: &str) -> anyhow::Result<Url> {
-    let is_local = |url: &Url| matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    let is_private = |url: &Url| url.scheme() == "https" || (url.scheme() == "http" && is_local(url));
-    let url = Url::parse(text).ok().filter(is_private);
-    let url =
-        url.filter(|url| url.fragment().is_none() && url.username().is_empty() && url.password().is_none());
-    url.ok_or_else(|| {
+    api::private_url(text).ok_or_else(|| {
         let message = format!(
             "{setting}: it is not an https URL\nhint: http is for this machine only; a user, a password or a fragment is not allowed"
         );
         CliError::with_exit(Exit::Usage, message)
     })
+}
+
+/// Parses a URL that may be left out.
+fn optional_url(setting: &str, text: Option<&str>) -> anyhow::Result<Option<Url>> {
+    text.map(|text| private_url(setting, text)).transpose()
+}
+
+/// Checks that the document of the issuer has a URL, if an address is left out and has to be read from it.
+fn check_issuer(settings: &OidcSettings) -> anyhow::Result<()> {
+    let is_whole = |pages: &SignInSettings| pages.authorize_url.is_some() && pages.token_url.is_some();
+    let is_read = settings.jwks_url.is_none() || !settings.sign_in.as_ref().is_none_or(is_whole);
+    let url = api::private_url(&settings.issuer).filter(|url| url.query().is_none());
+    if url.is_some() || !is_read {
+        return Ok(());
+    }
+    let message = "api.oidc.issuer: addresses of the issuer are left out, so it must be an https URL without a query, below which \
+                   /.well-known/openid-configuration is\nhint: set jwks_url, and authorize_url and token_url of \
+                   [api.oidc.sign_in], or correct the issuer; http is for this machine only";
+    Err(CliError::with_exit(Exit::Usage, message))
 }
 
 /// Parses the origin at which browsers reach the API.
@@ -129,8 +145,9 @@ mod tests {
         let mut sign_in = SignInSettings {
             client_id: "turnfold".to_owned(),
             client_secret: None,
-            authorize_url: "https://login.example.org/authorize?realm=a".to_owned(),
-            token_url: "https://login.example.org/token".to_owned(),
+            authorize_url: Some("https://login.example.org/authorize?realm=a".to_owned()),
+            token_url: Some("https://login.example.org/token".to_owned()),
+            sign_out_url: None,
             public_url: "https://turnfold.example.org".to_owned(),
             scopes: vec!["openid".to_owned(), "profile".to_owned()],
             token: None,
@@ -138,7 +155,7 @@ mod tests {
         let mut issuer = OidcSettings {
             issuer: "https://login.example.org".to_owned(),
             audience: "turnfold".to_owned(),
-            jwks_url: "https://login.example.org/jwks".to_owned(),
+            jwks_url: Some("https://login.example.org/jwks".to_owned()),
             tenant_claim: "tenant".to_owned(),
             scope_claim: "scope".to_owned(),
             sign_in: None,
@@ -172,6 +189,36 @@ mod tests {
     }
 
     #[test]
+    fn addresses_are_left_out_only_if_the_document_of_the_issuer_has_a_url() {
+        let left_out: [fn(&mut OidcSettings, &mut SignInSettings); 3] = [
+            |issuer, _| issuer.jwks_url = None,
+            |_, sign_in| sign_in.authorize_url = None,
+            |_, sign_in| sign_in.token_url = None,
+        ];
+        for leave_out in left_out {
+            for issuer in ["https://login.example.org/realms/main/", "http://localhost:8080"] {
+                let settings = settings(|oidc, sign_in| {
+                    leave_out(oidc, sign_in);
+                    oidc.issuer = issuer.to_owned();
+                });
+                assert!(oidc(&settings).is_ok() && sign_in(&settings).is_ok(), "{issuer}");
+            }
+            for issuer in ["login", "http://login.example.org", "https://login.example.org/?a=b"] {
+                let settings = settings(|oidc, sign_in| {
+                    leave_out(oidc, sign_in);
+                    oidc.issuer = issuer.to_owned();
+                });
+                let message = oidc(&settings).unwrap_err().to_string();
+                assert!(message.starts_with("api.oidc.issuer: ") && message.contains("hint: "), "{message}");
+            }
+        }
+        let named = settings(|oidc, _| oidc.issuer = "login".to_owned());
+        assert!(oidc(&named).is_ok(), "no document is read");
+        let wrong = settings(|oidc, _| oidc.jwks_url = Some("http://login.example.org/jwks".to_owned()));
+        assert!(oidc(&wrong).unwrap_err().to_string().starts_with("api.oidc.jwks_url: "));
+    }
+
+    #[test]
     fn each_setting_is_checked() {
         for url in [
             "login.example.org",
@@ -180,9 +227,11 @@ mod tests {
             "https://a@b.example",
             "https://b.example/#x",
         ] {
-            let message = refused(|_, sign_in| sign_in.token_url = url.to_owned());
+            let message = refused(|_, sign_in| sign_in.token_url = Some(url.to_owned()));
             assert!(message.starts_with("api.oidc.sign_in.token_url: "), "{message}");
-            let message = refused(|_, sign_in| sign_in.authorize_url = url.to_owned());
+            let message = refused(|_, sign_in| sign_in.sign_out_url = Some(url.to_owned()));
+            assert!(message.starts_with("api.oidc.sign_in.sign_out_url: "), "{message}");
+            let message = refused(|_, sign_in| sign_in.authorize_url = Some(url.to_owned()));
             assert!(message.starts_with("api.oidc.sign_in.authorize_url: "), "{message}");
         }
         for url in [

@@ -72,8 +72,8 @@ export async function request(method: string, path: string, options: Options = {
 
 /** Headers that say who makes a request. */
 function identity(): Record<string, string> {
-  // Without this header, the API ignores the cookie of the session.
-  const headers: Record<string, string> = { "X-Turnfold-Session": "1" };
+  // Without this header, the API ignores the cookie of the session. With TLS, it ignores one that another host may have set.
+  const headers: Record<string, string> = { "X-Turnfold-Session": location.protocol === "https:" ? "https" : "1" };
   // A header is a string of bytes; names outside ASCII are UTF-8.
   if (app.user) headers["X-Turnfold-User"] = String.fromCharCode(...new TextEncoder().encode(app.user));
   if (app.tenant) headers["X-Turnfold-Tenant"] = app.tenant;

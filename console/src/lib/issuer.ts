@@ -17,6 +17,10 @@ const REASONS = new Map([
     "The token of the issuer is too long for a cookie. An operator of the issuer can leave claims out of it.",
   ],
   ["unavailable", "The issuer does not answer. Begin again in a moment."],
+  [
+    "addresses",
+    "The addresses of the issuer cannot be read. Begin again in a moment; the cause is in the API's own log.",
+  ],
   ["client", "The issuer does not accept this API as a client. The cause is in the API's own log."],
   ["too-many", "Many sign-ins from your address failed. Begin again in a few seconds."],
 ]);

@@ -26,3 +26,9 @@ export async function signOut(): Promise<void> {
   });
   actAs(app.user, "");
 }
+
+/** Ends the session, and leaves for the page of the issuer that ends the one there. It leads back to the console. */
+export async function signOutAt(url: string): Promise<void> {
+  await signOut();
+  location.assign(url);
+}

@@ -1,9 +1,6 @@
 //! The public keys of the issuer, fetched and cached.
 
-use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jsonwebtoken::{
     Algorithm, DecodingKey,
@@ -11,9 +8,12 @@ use jsonwebtoken::{
 };
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::{sync::Mutex, time::Instant};
 use tracing::warn;
 
+use super::{
+    discovery::{Discovery, Endpoint},
+    fetched::Fetched,
+};
 use crate::server::issuer_http;
 
 /// Maximum size of a document in bytes.
@@ -21,12 +21,6 @@ const SIZE_MAX: usize = 256 << 10;
 
 /// Maximum number of keys that are read from a document.
 const KEYS_MAX: usize = 100;
-
-/// Age at which the keys are fetched again.
-const MAX_AGE: Duration = Duration::from_secs(3600);
-
-/// Age at which keys that cannot be fetched again are no longer used.
-const STALE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Minimum time between two fetches, however many tokens name an unknown key.
 const FETCH_INTERVAL: Duration = Duration::from_secs(60);
@@ -40,77 +34,63 @@ pub(super) struct VerifyingKey {
 
 /// Keys of one issuer.
 pub(super) struct Jwks {
-    url: String,
+    source: Arc<Source>,
+    keys: Fetched<Vec<Arc<VerifyingKey>>>,
+}
+
+/// The place of the keys.
+struct Source {
+    /// Configured URL. None: the document of the issuer names it.
+    url: Option<String>,
+    discovery: Arc<Discovery>,
     http: reqwest::Client,
-    cached: RwLock<Option<Cached>>,
-    /// Time of the last attempt to fetch. Held during a fetch, so that concurrent requests share it.
-    fetching: Mutex<Option<Instant>>,
-}
-
-#[derive(Clone)]
-struct Cached {
-    keys: Arc<[Arc<VerifyingKey>]>,
-    fetched_at: Instant,
-}
-
-impl Cached {
-    fn find(&self, kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
-        // A token without a key id can only mean the only key.
-        let is_meant = |key: &&Arc<VerifyingKey>| match kid {
-            Some(kid) => key.kid.as_deref() == Some(kid),
-            None => self.keys.len() == 1,
-        };
-        self.keys.iter().find(is_meant).cloned()
-    }
 }
 
 /// Error: no keys of the issuer are known, or only old ones.
 pub(super) struct Unavailable;
 
 impl Jwks {
-    pub(super) fn new(url: String) -> Self {
-        Self { url, http: issuer_http::client(), cached: RwLock::default(), fetching: Mutex::default() }
+    pub(super) fn new(url: Option<String>, discovery: Arc<Discovery>) -> Self {
+        let source = Source { url, discovery, http: issuer_http::client() };
+        Self { source: Arc::new(source), keys: Fetched::new(FETCH_INTERVAL) }
     }
 
     /// Returns the key with this id; fetches the keys if they are old or the key is unknown.
     pub(super) async fn find(&self, kid: Option<&str>) -> Result<Option<Arc<VerifyingKey>>, Unavailable> {
-        let fresh = |cached: Option<Cached>| {
-            cached.filter(|cached| cached.fetched_at.elapsed() < MAX_AGE).and_then(|cached| cached.find(kid))
+        let has_key = |keys: &Vec<Arc<VerifyingKey>>| find(keys, kid).is_some();
+        let keys = self.keys.get(has_key, || Arc::clone(&self.source).fetch()).await.ok_or(Unavailable)?;
+        Ok(find(&keys, kid))
+    }
+}
+
+impl Source {
+    async fn fetch(self: Arc<Self>) -> Option<Vec<Arc<VerifyingKey>>> {
+        let url = match &self.url {
+            Some(url) => url.clone(),
+            None => self.discovery.find(Endpoint::Keys).await?.into(),
         };
-        if let Some(key) = fresh(self.cached()) {
-            return Ok(Some(key));
-        }
-        let mut fetched_at = self.fetching.lock().await;
-        if let Some(key) = fresh(self.cached()) {
-            return Ok(Some(key));
-        }
-        if fetched_at.is_none_or(|at| FETCH_INTERVAL <= at.elapsed()) {
-            *fetched_at = Some(Instant::now());
-            match self.fetch().await {
-                Ok(keys) => {
-                    let cached = Cached { keys: keys.into(), fetched_at: Instant::now() };
-                    *self.cached.write().unwrap_or_else(PoisonError::into_inner) = Some(cached);
-                }
-                Err(why) => warn!(url = self.url, why, "cannot fetch the keys of the issuer"),
+        match self.read(&url).await {
+            Ok(keys) => Some(keys),
+            Err(why) => {
+                warn!(url, why, "cannot fetch the keys of the issuer");
+                None
             }
         }
-        drop(fetched_at);
-        let usable =
-            self.cached().filter(|cached| cached.fetched_at.elapsed() < STALE_MAX).ok_or(Unavailable)?;
-        Ok(usable.find(kid))
     }
 
-    fn cached(&self) -> Option<Cached> {
-        self.cached.read().unwrap_or_else(PoisonError::into_inner).clone()
+    async fn read(&self, url: &str) -> Result<Vec<Arc<VerifyingKey>>, String> {
+        let document = issuer_http::document(&self.http, url, SIZE_MAX).await?;
+        keys(&document).map_err(|err| format!("the document is no list of keys: {err}"))
     }
+}
 
-    async fn fetch(&self) -> Result<Vec<Arc<VerifyingKey>>, String> {
-        let failed = |err: reqwest::Error| err.without_url().to_string();
-        let response = self.http.get(&self.url).send().await.map_err(failed)?;
-        let response = response.error_for_status().map_err(failed)?;
-        let body = issuer_http::body(response, SIZE_MAX).await?;
-        keys(&body).map_err(|err| format!("the document is no list of keys: {err}"))
-    }
+/// Returns the key with this id. A token without a key id can only mean the only key.
+fn find(keys: &[Arc<VerifyingKey>], kid: Option<&str>) -> Option<Arc<VerifyingKey>> {
+    let is_meant = |key: &&Arc<VerifyingKey>| match kid {
+        Some(kid) => key.kid.as_deref() == Some(kid),
+        None => keys.len() == 1,
+    };
+    keys.iter().find(is_meant).cloned()
 }
 
 #[derive(Deserialize)]

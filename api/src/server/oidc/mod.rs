@@ -3,6 +3,8 @@
 //! A token acts for the tenant that one of its claims names, with the scopes that another one lists. It never acts for an
 //! operator.
 
+mod discovery;
+mod fetched;
 mod jwks;
 mod signatures;
 
@@ -14,6 +16,7 @@ use queue::{clock, is_valid_tenant};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+pub(crate) use self::discovery::{Discovery, Endpoint};
 use self::jwks::Jwks;
 use super::{
     caller::Caller,
@@ -39,8 +42,8 @@ pub struct OidcConfig {
     pub issuer: String,
     /// Value that the claim `aud` must contain.
     pub audience: String,
-    /// URL of the issuer's public keys.
-    pub jwks_url: String,
+    /// URL of the issuer's public keys. None: the document of the issuer names it.
+    pub jwks_url: Option<String>,
     /// Claim that names the tenant.
     pub tenant_claim: String,
     /// Claim that lists the scopes: a text with spaces between them, or a list.
@@ -82,9 +85,10 @@ impl Claims {
 }
 
 impl Tokens {
-    pub(crate) fn new(config: OidcConfig) -> Self {
+    /// Reads what the configuration leaves out from the document of the issuer.
+    pub(crate) fn new(config: OidcConfig, discovery: Arc<Discovery>) -> Self {
         signatures::install();
-        Self { jwks: Jwks::new(config.jwks_url.clone()), config }
+        Self { jwks: Jwks::new(config.jwks_url.clone(), discovery), config }
     }
 
     /// Returns the sender of a valid token, or none if it is not valid.

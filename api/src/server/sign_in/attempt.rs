@@ -54,8 +54,9 @@ impl Attempt {
     }
 
     /// Returns the attempt with this state that the browser began, unless it has expired.
-    pub(super) fn of(seal: &Seal, headers: &HeaderMap, state: &str) -> Option<Self> {
-        let mut attempts = COOKIE.values(headers).filter_map(|value| Self::open(seal, value));
+    pub(super) fn of(seal: &Seal, headers: &HeaderMap, state: &str, is_secure: bool) -> Option<Self> {
+        let values = COOKIE.values(headers, is_secure);
+        let mut attempts = values.filter_map(|value| Self::open(seal, value));
         attempts.find(|attempt| bool::from(attempt.state.as_bytes().ct_eq(state.as_bytes())))
     }
 
@@ -139,17 +140,22 @@ mod tests {
         let cookie = attempt.cookie(&seal, &HeaderMap::new(), true).unwrap();
         let cookie = cookie.to_str().unwrap();
         let (pair, attributes) = cookie.split_once("; ").unwrap();
-        let path = "Path=/v1/session/oidc/callback";
-        assert_eq!(attributes, format!("{path}; Max-Age=600; HttpOnly; SameSite=Lax; Secure"));
+        assert!(pair.starts_with("__Host-turnfold-sign-in="), "{pair}");
+        assert_eq!(attributes, "Path=/; Max-Age=600; HttpOnly; SameSite=Lax; Secure");
         assert!(!pair.contains(&attempt.state) && !pair.contains(&attempt.verifier));
         let headers =
             HeaderMap::from_iter([(axum::http::header::COOKIE, HeaderValue::from_str(pair).unwrap())]);
-        let opened = Attempt::of(&seal, &headers, &attempt.state).unwrap();
+        let of = |headers: &HeaderMap, state: &str| Attempt::of(&seal, headers, state, true);
+        let opened = of(&headers, &attempt.state).unwrap();
         assert_eq!((opened.nonce, opened.verifier), (attempt.nonce, attempt.verifier));
         for other in ["", &attempt.state[1..], &Attempt::new().state] {
-            assert!(Attempt::of(&seal, &headers, other).is_none(), "{other}");
+            assert!(of(&headers, other).is_none(), "{other}");
         }
-        assert!(Attempt::of(&Seal::new(None), &headers, &attempt.state).is_none());
-        assert!(Attempt::of(&seal, &HeaderMap::new(), &attempt.state).is_none());
+        assert!(of(&HeaderMap::new(), &attempt.state).is_none());
+        assert!(Attempt::of(&Seal::new(None), &headers, &attempt.state, true).is_none());
+        assert!(
+            Attempt::of(&seal, &headers, &attempt.state, false).is_none(),
+            "the name of a page without TLS"
+        );
     }
 }

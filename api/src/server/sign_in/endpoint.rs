@@ -21,6 +21,9 @@ const SIZE_MAX: usize = 64 << 10;
 /// Maximum number of codes that are exchanged at the same time; others wait.
 const CONCURRENT: usize = 16;
 
+/// Maximum number of codes from addresses that sent many wrong ones that are exchanged at the same time, beside the others.
+const CONCURRENT_SLOWED: usize = 4;
+
 /// Maximum time for which a code waits for others to be exchanged.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -34,14 +37,14 @@ const ERRORS: [&str; 6] = [
     "invalid_scope",
 ];
 
-/// The token endpoint of the issuer.
+/// The API as a client of the issuer's token endpoint.
 pub(super) struct TokenEndpoint {
-    url: Url,
     client_id: String,
     client_secret: Option<SecretString>,
     redirect_uri: String,
     http: Client,
     permits: Semaphore,
+    slowed: Semaphore,
 }
 
 /// Tokens that the issuer returned for a code.
@@ -60,24 +63,31 @@ struct Refusal {
 impl TokenEndpoint {
     pub(super) fn new(config: &SignInConfig, redirect_uri: String) -> Self {
         Self {
-            url: config.token_url.clone(),
             client_id: config.client_id.clone(),
             client_secret: config.client_secret.clone(),
             redirect_uri,
             http: issuer_http::client(),
             permits: Semaphore::new(CONCURRENT),
+            slowed: Semaphore::new(CONCURRENT_SLOWED),
         }
     }
 
-    /// Exchanges a code for tokens.
-    pub(super) async fn exchange(&self, code: &str, verifier: &str) -> Result<IssuedTokens, Failure> {
+    /// Exchanges a code for tokens at this URL. Addresses that are slowed down share few permits, so that they do not keep others waiting.
+    pub(super) async fn exchange(
+        &self,
+        url: Url,
+        code: &str,
+        verifier: &str,
+        is_slowed: bool,
+    ) -> Result<IssuedTokens, Failure> {
         let unavailable = |why: String| {
             warn!(why, "the token endpoint of the issuer does not answer");
             Failure::Unavailable
         };
-        let permit = timeout(PATIENCE, self.permits.acquire()).await;
+        let permits = if is_slowed { &self.slowed } else { &self.permits };
+        let permit = timeout(PATIENCE, permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else { return Err(unavailable("others wait for it".to_owned())) };
-        let sent = self.request(code, verifier).send().await;
+        let sent = self.request(url, code, verifier).send().await;
         let response = sent.map_err(|err| unavailable(err.without_url().to_string()))?;
         let status = response.status();
         let body = issuer_http::body(response, SIZE_MAX).await.map_err(unavailable)?;
@@ -92,7 +102,7 @@ impl TokenEndpoint {
         }
     }
 
-    fn request(&self, code: &str, verifier: &str) -> RequestBuilder {
+    fn request(&self, url: Url, code: &str, verifier: &str) -> RequestBuilder {
         let mut fields = vec![
             ("grant_type", "authorization_code"),
             ("code", code),
@@ -102,34 +112,32 @@ impl TokenEndpoint {
         if self.client_secret.is_none() {
             fields.push(("client_id", &*self.client_id));
         }
-        let request = self.http.post(self.url.clone()).header(ACCEPT, "application/json");
-        let request =
-            request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(self.form(&fields));
-        match self.credentials() {
+        let (body, credentials) = (form(&url, &fields), self.credentials(&url));
+        let request = self.http.post(url).header(ACCEPT, "application/json");
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
+        match credentials {
             Some(credentials) => request.header(AUTHORIZATION, credentials),
             None => request,
         }
     }
 
     /// Returns the credentials of a confidential client: each part is encoded as in a form (RFC 6749, 2.3.1).
-    fn credentials(&self) -> Option<HeaderValue> {
+    fn credentials(&self, url: &Url) -> Option<HeaderValue> {
         let secret = self.client_secret.as_ref()?;
-        let (id, secret) = (self.encoded(&self.client_id), self.encoded(secret.expose_secret()));
+        let encoded = |text: &str| form(url, &[("", text)]).trim_start_matches('=').to_owned();
+        let (id, secret) = (encoded(&self.client_id), encoded(secret.expose_secret()));
         let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")));
         let mut value = HeaderValue::from_str(&text).ok()?;
         value.set_sensitive(true);
         Some(value)
     }
+}
 
-    fn encoded(&self, text: &str) -> String {
-        self.form(&[("", text)]).trim_start_matches('=').to_owned()
-    }
-
-    fn form(&self, fields: &[(&str, &str)]) -> String {
-        let mut url = self.url.clone();
-        url.query_pairs_mut().clear().extend_pairs(fields);
-        url.query().unwrap_or_default().to_owned()
-    }
+/// Returns the fields of a form for this URL, encoded.
+fn form(url: &Url, fields: &[(&str, &str)]) -> String {
+    let mut url = url.clone();
+    url.query_pairs_mut().clear().extend_pairs(fields);
+    url.query().unwrap_or_default().to_owned()
 }
 
 /// Returns the reason for which the issuer refused a code.
@@ -155,17 +163,18 @@ mod tests {
         let config = SignInConfig {
             client_id: "turn fold".to_owned(),
             client_secret: Some(SecretString::from("=a:b%+é")),
-            authorize_url: url.clone(),
-            token_url: url.clone(),
-            public_url: url,
+            authorize_url: None,
+            token_url: None,
+            sign_out_url: None,
+            public_url: url.clone(),
             scopes: Vec::new(),
             token: SessionToken::Id,
         };
         let endpoint = TokenEndpoint::new(&config, String::new());
-        let credentials = endpoint.credentials().unwrap();
+        let credentials = endpoint.credentials(&url).unwrap();
         let encoded = credentials.to_str().unwrap().strip_prefix("Basic ").unwrap();
         let text = String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
         assert_eq!(text, "turn+fold:%3Da%3Ab%25%2B%C3%A9");
-        assert_eq!(endpoint.form(&[("code", "a&b=c"), ("d", "")]), "code=a%26b%3Dc&d=");
+        assert_eq!(form(&url, &[("code", "a&b=c"), ("d", "")]), "code=a%26b%3Dc&d=");
     }
 }

@@ -21,6 +21,8 @@ pub(crate) enum Failure {
     TooLong(usize),
     /// The issuer does not answer.
     Unavailable,
+    /// The document of the issuer, which names its addresses, cannot be read.
+    Undiscovered,
     /// The issuer does not accept this API as a client.
     Client,
     /// Any other reason.
@@ -36,6 +38,7 @@ impl Failure {
             | Self::NoTenant(_)
             | Self::TooLong(_)
             | Self::Unavailable
+            | Self::Undiscovered
             | Self::Client
             | Self::Other(_) => false,
         }
@@ -51,6 +54,7 @@ impl Failure {
             Self::NoTenant(_) => "no-tenant",
             Self::TooLong(_) => "too-long",
             Self::Unavailable => "unavailable",
+            Self::Undiscovered => "addresses",
             Self::Client => "client",
             Self::Other(error) if error.kind == Kind::Unavailable => "unavailable",
             Self::Other(error) if error.kind == Kind::TooManyWrongKeys => "too-many",
@@ -82,6 +86,9 @@ impl Failure {
             Self::Unavailable => Kind::Unavailable
                 .because("the issuer does not answer")
                 .hint("begin again at the console in a moment"),
+            Self::Undiscovered => Kind::Unavailable
+                .because("the addresses of the issuer cannot be read from its `/.well-known/openid-configuration`")
+                .hint("begin again at the console in a moment; the cause is in the API's own log"),
             Self::Client => Kind::Refused
                 .because("the issuer does not accept this API as a client")
                 .hint("the cause is in the API's own log"),

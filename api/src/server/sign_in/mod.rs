@@ -13,8 +13,13 @@
 //! site led there, but sends it with no request of that chain. None needs it: the page of the console is open to all, and the requests of
 //! its script come from its own site. The cookie of the attempt has to come back with the browser, so it is lax.
 //!
-//! **Invariant:** no parameter and no header of a request decides where a browser is sent. It is sent to the configured page of the
-//! issuer, and back to the start of the console.
+//! ## Why a sign-out at the issuer is a link of its own
+//!
+//! It signs the person out of everything else that uses this issuer, so nothing but the link that says so does it. The link has no
+//! `id_token_hint`: the token would have to leave its cookie for an address, and most issuers ask for a confirmation instead.
+//!
+//! **Invariant:** no parameter and no header of a request decides where a browser is sent. It is sent to the page of the issuer that is
+//! configured or that the issuer's own document names, and back to the start of the console.
 
 mod attempt;
 mod config;
@@ -26,6 +31,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderValue};
 use queue::clock;
+use reqwest::Url;
 use tracing::warn;
 
 pub use self::config::{SessionToken, SignInConfig};
@@ -35,7 +41,7 @@ use self::{
 };
 pub(crate) use self::{failure::Failure, reply::IssuerReply};
 use super::{
-    oidc::Tokens,
+    oidc::{Discovery, Endpoint, Tokens},
     problem::{ApiError, Kind},
     seal::Seal,
     session::KEY_MAX,
@@ -44,6 +50,7 @@ use super::{
 /// Sign-in with the pages of an issuer.
 pub(crate) struct SignIn {
     config: SignInConfig,
+    discovery: Arc<Discovery>,
     redirect_uri: String,
     seal: Arc<Seal>,
     endpoint: TokenEndpoint,
@@ -66,10 +73,11 @@ pub(crate) struct SignedIn {
 }
 
 impl SignIn {
-    pub(crate) fn new(config: SignInConfig, seal: Arc<Seal>) -> Self {
+    /// Reads what the configuration leaves out from the document of the issuer.
+    pub(crate) fn new(config: SignInConfig, discovery: Arc<Discovery>, seal: Arc<Seal>) -> Self {
         let redirect_uri = at_origin(&config, CALLBACK);
         let endpoint = TokenEndpoint::new(&config, redirect_uri.clone());
-        Self { config, redirect_uri, seal, endpoint, used: UsedAttempts::default() }
+        Self { config, discovery, redirect_uri, seal, endpoint, used: UsedAttempts::default() }
     }
 
     /// Reports whether browsers reach the API with TLS.
@@ -77,11 +85,15 @@ impl SignIn {
         self.config.public_url.scheme() == "https"
     }
 
-    /// Returns the host, and the port if it is not the usual one, of the page that asks people to sign in.
+    /// Returns the host, and the port if it is not the usual one, of the configured page that asks people to sign in, or of the issuer.
     pub(crate) fn host(&self) -> String {
-        let (url, host) = (&self.config.authorize_url, self.config.authorize_url.host_str());
-        let host = host.unwrap_or_default();
-        url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        let issuer = Url::parse(self.discovery.issuer()).ok();
+        let url = self.config.authorize_url.as_ref().or(issuer.as_ref());
+        let host = url.and_then(Url::host_str).unwrap_or_default();
+        match url.and_then(Url::port) {
+            Some(port) => format!("{host}:{port}"),
+            None => host.to_owned(),
+        }
     }
 
     /// Returns the URL at which a browser begins. Its cookie would not come back to another name of this API.
@@ -89,14 +101,25 @@ impl SignIn {
         at_origin(&self.config, BEGIN)
     }
 
+    /// Returns the URL at which the issuer ends the session of a browser there, and leads back to the console (OpenID Connect RP-Initiated
+    /// Logout 1.0). None if no page for it is known.
+    pub(crate) async fn sign_out_url(&self) -> Option<String> {
+        let mut url = self.address(self.config.sign_out_url.as_ref(), Endpoint::SignOut).await.ok()?;
+        url.query_pairs_mut().extend_pairs([
+            ("client_id", &*self.config.client_id),
+            ("post_logout_redirect_uri", &*at_origin(&self.config, "/")),
+        ]);
+        Some(url.into())
+    }
+
     /// Begins an attempt.
     ///
     /// # Errors
     ///
-    /// [`Kind::Internal`] if the headers cannot be written.
-    pub(crate) fn begin(&self, headers: &HeaderMap) -> Result<Departure, ApiError> {
+    /// [`Failure::Undiscovered`] if the page of the issuer is not known, [`Kind::Internal`] if the headers cannot be written.
+    pub(crate) async fn begin(&self, headers: &HeaderMap) -> Result<Departure, Failure> {
         let attempt = Attempt::new();
-        let mut url = self.config.authorize_url.clone();
+        let mut url = self.address(self.config.authorize_url.as_ref(), Endpoint::Authorization).await?;
         url.query_pairs_mut().extend_pairs([
             ("response_type", "code"),
             ("client_id", &*self.config.client_id),
@@ -113,19 +136,29 @@ impl SignIn {
         Ok(Departure { location, cookie: attempt.cookie(&self.seal, headers, self.is_secure())? })
     }
 
-    /// Ends an attempt with the reply of the issuer.
+    /// Ends an attempt with the reply of the issuer. `is_slowed` lets only few codes go to the issuer at the same time.
     pub(crate) async fn finish(
         &self,
         tokens: &Tokens,
         headers: &HeaderMap,
         reply: &IssuerReply,
+        is_slowed: bool,
     ) -> Result<SignedIn, Failure> {
         let state = reply.state.as_deref().unwrap_or_default();
-        let attempt = Attempt::of(&self.seal, headers, state).filter(|attempt| self.used.add(attempt));
-        let attempt = attempt.ok_or(Failure::Lost)?;
+        let attempt = Attempt::of(&self.seal, headers, state, self.is_secure());
+        let attempt = attempt.filter(|attempt| self.used.add(attempt)).ok_or(Failure::Lost)?;
         let code = reply.code(&tokens.config().issuer)?;
-        let issued = self.endpoint.exchange(code, &attempt.verifier).await?;
+        let url = self.address(self.config.token_url.as_ref(), Endpoint::Token).await?;
+        let issued = self.endpoint.exchange(url, code, &attempt.verifier, is_slowed).await?;
         self.check(tokens, issued, &attempt.nonce).await
+    }
+
+    /// Returns a configured address of the issuer, or else the one that its document names.
+    async fn address(&self, configured: Option<&Url>, endpoint: Endpoint) -> Result<Url, Failure> {
+        match configured {
+            Some(url) => Ok(url.clone()),
+            None => self.discovery.find(endpoint).await.ok_or(Failure::Undiscovered),
+        }
     }
 
     /// Returns the value of `Set-Cookie` that deletes the attempt of a browser.
