@@ -40,7 +40,13 @@ setUp(async (it) => {
 /** Opens the page as a file, without a network. */
 async function open(text, width = 1280, colorScheme = "light") {
   writeFileSync(join(folder, "run.html"), text);
-  const context = await browser.newContext({ offline: true, viewport: { width, height: 900 }, colorScheme });
+  const reducedMotion = "reduce";
+  const context = await browser.newContext({
+    offline: true,
+    viewport: { width, height: 900 },
+    colorScheme,
+    reducedMotion,
+  });
   const tab = await context.newPage();
   const problems = [];
   tab.on("console", (it) => it.type() === "error" && problems.push(it.text()));
@@ -56,7 +62,7 @@ test("the page verifies its log, and shows the thread at any event", { timeout: 
   const { tab, problems, close } = await open(html);
   await tab.getByText("is intact").waitFor();
   assert.equal(await tab.locator("img").count(), 0);
-  await tab.getByText(/^turn of [\d.]+ m?s: .*engine \d+ ms/).waitFor();
+  await tab.getByText(/^turn of [\d.]+ m?s: .*engine [\d.]+ m?s/).waitFor();
   const last = Number(await tab.getByRole("slider").inputValue());
   assert.equal(await tab.locator(".event").count(), last + 1);
   assert.equal(await tab.locator(".message.later").count(), 0);
