@@ -189,8 +189,6 @@ export class Page {
     page.context = await browser.newContext({
       viewport: { width, height: width < 500 ? 844 : 900 },
       colorScheme: theme,
-      // What pulses has another contrast at each moment.
-      reducedMotion: "reduce",
       acceptDownloads: true,
     });
     page.tab = await page.context.newPage();

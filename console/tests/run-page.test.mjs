@@ -40,13 +40,7 @@ setUp(async (it) => {
 /** Opens the page as a file, without a network. */
 async function open(text, width = 1280, colorScheme = "light") {
   writeFileSync(join(folder, "run.html"), text);
-  const reducedMotion = "reduce";
-  const context = await browser.newContext({
-    offline: true,
-    viewport: { width, height: 900 },
-    colorScheme,
-    reducedMotion,
-  });
+  const context = await browser.newContext({ offline: true, viewport: { width, height: 900 }, colorScheme });
   const tab = await context.newPage();
   const problems = [];
   tab.on("console", (it) => it.type() === "error" && problems.push(it.text()));
