@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { becomes, indexed, Page, setUp, until, WIDTHS } from "./harness.mjs";
+import { load } from "./sources.mjs";
 
 let engine, browser;
 setUp(
@@ -141,6 +142,29 @@ test(
     await page.close();
   },
 );
+
+test("the order of a table is read from its address, also as an earlier page saved it", async () => {
+  const { sortOf, toggled } = await load("lib/sort.ts");
+  const columns = { line: { name: "Line", rises: true }, cost: { name: "Cost" } };
+  for (const [text, by, isRising] of [
+    [undefined, "line", true],
+    ["line_desc", "line", false],
+    ["line_reversed", "line", false],
+    ["cost", "cost", false],
+    ["cost_asc", "cost", true],
+    ["cost_reversed", "cost", true],
+    ["constructor", "line", true],
+  ])
+    assert.deepEqual(sortOf(text, "line", columns), { by, isRising }, text);
+  for (const [by, other] of [
+    ["line", "line_desc"],
+    ["cost", "cost_asc"],
+  ]) {
+    const { rises } = columns[by];
+    assert.equal(toggled(sortOf(by, "line", columns), by, rises), other);
+    assert.equal(toggled(sortOf(other, "line", columns), by, rises), by);
+  }
+});
 
 /** Drags a pointer over the right half of a plot, and awaits `meanwhile` before the pointer is released. */
 async function drag(page, plot, meanwhile = () => {}) {
