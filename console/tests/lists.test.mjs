@@ -49,6 +49,10 @@ test("a number is searched for, and an id opens its thread", options, async () =
     const address = async () => new URLSearchParams((await page.tab.evaluate(() => location.hash)).split("?")[1]);
     await becomes(async () => (await address()).get("where"), where);
   }
+  // A thread without a turn is in no filtered list, and is still opened by its id.
+  const id = "01a21ba7-6fc7-77b2-8520-ad9024206195";
+  await page.view(`threads?where=thread+%3D+${id}`, "No thread matches");
+  assert.equal(await page.tab.getByRole("link", { name: "open the thread" }).getAttribute("href"), `#/threads/${id}`);
   await page.close();
 });
 
