@@ -49,9 +49,9 @@ test("the copied commands are commands, and show what the page shows", { timeout
   for (const path of paths) {
     await page.view(path, "turnfold");
     await page.tab.locator("main button[title^=turnfold]").first().waitFor();
-    await page.tab.waitForLoadState("networkidle").catch(() => undefined);
-    for (const it of await page.tab.locator("button[title^=turnfold]").all())
-      commands.add(await it.getAttribute("title"));
+    await page.settled();
+    const shown = await page.tab.locator("button[title^=turnfold]").evaluateAll((all) => all.map((it) => it.title));
+    for (const it of shown) commands.add(it);
   }
   await page.button("Copy command").click();
   await page.sees("Copied: turnfold");

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
-import { Engine, freePort, TURNFOLD, until } from "./harness.mjs";
+import { Engine, TURNFOLD, until } from "./harness.mjs";
+import { freePort } from "./ports.mjs";
 import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
 
 /** Starts PostgreSQL and Redis, and ends them when its standard input ends. */

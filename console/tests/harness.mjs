@@ -1,10 +1,10 @@
 /** Engines, browsers and pages for the tests. Everything runs on loopback, in temporary folders, on free ports. */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join, resolve } from "node:path";
 import { after, before } from "node:test";
 import { inaccessible } from "./axe.mjs";
+import { freePort } from "./ports.mjs";
 import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
 import { chromium } from "playwright-core";
 
@@ -16,16 +16,6 @@ for (const file of [TURNFOLD, CHROMIUM])
 const SHOTS = process.env.CONSOLE_SHOTS;
 
 export const WIDTHS = [390, 768, 1280];
-
-export function freePort() {
-  return new Promise((done) => {
-    const server = createServer();
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address();
-      server.close(() => done(port));
-    });
-  });
-}
 
 /** `turnfold dev` over a database of its own. */
 export class Engine {
@@ -86,9 +76,25 @@ export class Engine {
     return (await this.api("POST", "/v1/batches", batch)).id;
   }
 
-  /** Sends a turn and waits for its end. */
+  /** Sends a turn and waits for its end, however long that takes on a busy machine. */
   turn(strategy, input) {
-    return this.api("POST", "/v1/turns?wait=30", { strategy, input });
+    return this.ended({ strategy, input });
+  }
+
+  /** Sends another turn of a thread and waits for its end. */
+  again(thread, input) {
+    return this.ended({ thread_id: thread, input });
+  }
+
+  async ended(body) {
+    let turn = await this.api("POST", "/v1/turns?wait=30", body);
+    while (["queued", "running"].includes(turn.status)) turn = await this.api("GET", `/v1/turns/${turn.id}?wait=30`);
+    return turn;
+  }
+
+  /** Waits until a thread has nothing to do. */
+  rest(thread) {
+    return until(async () => (await this.api("GET", `/v1/threads/${thread}`)).log_status === "idle");
   }
 }
 
@@ -111,6 +117,25 @@ export async function until(check, ms = 60_000) {
     assert.ok(Date.now() < end, `not within ${ms / 1_000} s: ${check}`);
     await new Promise((done) => setTimeout(done, 100));
   }
+}
+
+/** Waits until what is read is as expected. What a page shows may follow what was done to it. */
+export function becomes(read, expected) {
+  return until(async () => {
+    assert.deepEqual(await read(), expected);
+    return true;
+  });
+}
+
+/**
+ * A text to look for. A number at its beginning or end is whole: `1 shown` is not in `51 shown`, nor `event 8 of 8` in
+ * `event 8 of 80`.
+ */
+function whole(text) {
+  const [begins, ends] = [/^\d[\d,.]*\s/.test(text), /\s\d[\d,.]*$/.test(text)];
+  if (typeof text !== "string" || (!begins && !ends)) return text;
+  const words = text.split(/\s+/).map((it) => it.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  return new RegExp(`${begins ? "(?<!\\d[,.]?)" : ""}${words.join("\\s+")}${ends ? "(?![,.]?\\d)" : ""}`, "i");
 }
 
 export async function openBrowser() {
@@ -160,6 +185,7 @@ export class Page {
     const page = new Page();
     page.engine = engine;
     page.problems = [];
+    page.requests = new Set();
     page.context = await browser.newContext({
       viewport: { width, height: width < 500 ? 844 : 900 },
       colorScheme: theme,
@@ -176,6 +202,8 @@ export class Page {
         page.problems.push(`${it.type()}: ${it.text()} ${it.location().url}`),
     );
     page.tab.on("pageerror", (it) => page.problems.push(`exception: ${it.message}`));
+    page.tab.on("request", (it) => it.headers().accept?.includes("event-stream") || page.requests.add(it));
+    for (const name of ["requestfinished", "requestfailed"]) page.tab.on(name, (it) => page.requests.delete(it));
     if (process.env.CONSOLE_DIST) await page.serveDist();
     await page.context.addInitScript(() =>
       addEventListener("securitypolicyviolation", (it) =>
@@ -197,14 +225,32 @@ export class Page {
     });
   }
 
-  /** Opens a view and waits for a text in it. */
+  /** Opens a view and waits for a text in it, not in the view before it. */
   async view(path, text) {
     await this.tab.goto(`${this.engine.url}/#/${path}`);
+    await this.arrived();
     await this.sees(text);
   }
 
-  async sees(text) {
-    await this.tab.getByText(text).filter({ visible: true }).first().waitFor();
+  /** Waits until the page has followed its address: an event after the change of the address tells it. */
+  arrived() {
+    return this.tab.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(done))));
+  }
+
+  /** Waits until the view has what it loads: for half a second no request was under way, except streams of events. */
+  async settled() {
+    await this.arrived();
+    let quiet = 0;
+    await until(() => 5 <= (quiet = this.requests.size ? 0 : quiet + 1));
+  }
+
+  async sees(text, timeout) {
+    await this.tab.getByText(whole(text)).filter({ visible: true }).first().waitFor({ timeout });
+  }
+
+  /** Waits until a text is nowhere on the page. */
+  async gone(text) {
+    await becomes(() => this.tab.getByText(whole(text)).count(), 0);
   }
 
   button(name) {

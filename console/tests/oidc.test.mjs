@@ -1,7 +1,8 @@
 /** Sign-in with the pages of an issuer, over a certified provider at another site than the console. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { freePort, Page, setUp } from "./harness.mjs";
+import { Page, setUp } from "./harness.mjs";
+import { freePort } from "./ports.mjs";
 import { Provider } from "./provider.mjs";
 
 let engine, browser, provider;
@@ -41,7 +42,8 @@ test("a person signs in with the pages of the issuer and returns to the view", o
   await leave(page);
   await provider.signIn(page.tab, "ada");
   await page.sees("Nothing sent yet");
-  assert.equal(page.tab.url(), `${engine.url}/#/playground`, "no code and no word remain in the address");
+  // No code and no word remain in the address.
+  await page.tab.waitForURL(`${engine.url}/#/playground`);
   const cookie = await session(page);
   assert.deepEqual([cookie.httpOnly, cookie.sameSite, cookie.path, cookie.secure], [true, "Strict", "/v1", false]);
   const readable = "JSON.stringify([{ ...localStorage }, { ...sessionStorage }, document.cookie])";
@@ -91,7 +93,7 @@ test("a sign-in that was denied is explained in the view where it began", option
   await leave(page);
   await page.tab.getByRole("link", { name: "Cancel" }).click();
   await page.sees("the sign-in was denied");
-  assert.equal(page.tab.url(), `${engine.url}/#/batches`);
+  await page.tab.waitForURL(`${engine.url}/#/batches`);
   assert.equal(await session(page), undefined);
   assert.deepEqual(await faults(page, "sign-in-denied"), []);
   await page.tab.getByLabel("API key").fill("operator-key-1");

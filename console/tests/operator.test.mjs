@@ -133,8 +133,8 @@ test("divergences of all pages are grouped by their place", options, async () =>
   await page.button("Audit all threads").click();
   await page.sees("8 threads and 80 events read.");
   const rows = page.tab.getByRole("region", { name: "Divergences by cause" }).getByRole("listitem");
-  assert.match(await rows.nth(0).innerText(), /4 ×\s+planner \/ plan \/ decision.to/);
-  assert.match(await rows.nth(1).innerText(), /2 ×\s+planner \/ advance/);
+  assert.match(await rows.nth(0).innerText(), /^4 ×\s+planner \/ plan \/ decision.to/);
+  assert.match(await rows.nth(1).innerText(), /^2 ×\s+planner \/ advance/);
   assert.equal(await rows.first().getByRole("link").getAttribute("href"), `#/threads/${id(1)}?at=7`);
   assert.deepEqual(await page.faults("audit-divergences"), []);
   await page.close();

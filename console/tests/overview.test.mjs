@@ -15,6 +15,9 @@ after(() => idle?.stop());
 
 const options = { timeout: 180_000 };
 const stats = (range) => engine.api("GET", `/v1/stats?range=${range}`);
+const day = () => new Date().toISOString().slice(0, 10);
+/** The day on which the demo began. After a midnight, its turns are not those of today. */
+const began = day();
 
 test("turns, causes and cost of each period", options, async () => {
   await engine.turn("probe", "fail the printer is out of paper");
@@ -31,6 +34,7 @@ test("turns, causes and cost of each period", options, async () => {
     await page.tab.getByRole("tab", { name }).click();
     await page.tab.waitForURL(new RegExp(`range=${range}`));
     await page.sees(`ended, ${name}`);
+    if (range === "today" && day() !== began) continue;
     await page.sees("out of paper");
     await page.sees("planner_with_prompts");
   }
@@ -40,14 +44,14 @@ test("turns, causes and cost of each period", options, async () => {
   await page.sees(`${new Intl.NumberFormat("en").format(ended)} turns ended`);
   await page.tab.reload();
   await page.sees("ended, last hour");
-  const green = await page.tab
-    .locator(".plot canvas")
-    .first()
-    .evaluate((it) => {
+  const canvas = page.tab.locator(".plot canvas").first();
+  // The bar of the current minute is drawn.
+  await until(() =>
+    canvas.evaluate((it) => {
       const { data } = it.getContext("2d").getImageData(0, 0, it.width, it.height);
-      return data.filter((_, at) => at % 4 === 0 && data[at + 3] && data[at + 1] > data[at] + 30).length;
-    });
-  assert.ok(green > 100, `the bar of the current minute is drawn: ${green}`);
+      return 100 < data.filter((_, at) => at % 4 === 0 && data[at + 3] && data[at + 1] > data[at] + 30).length;
+    }),
+  );
   assert.match(await page.button("Copy command").getAttribute("title"), /stats --range hour$/);
   await page.tab.getByText("out of paper").first().click();
   await page.tab.waitForURL(/turns\?where=/);
@@ -63,13 +67,16 @@ test("turns and steps a second, of all workers and of each", options, async () =
   // The demo killed workers, whose last reports remain; the one that runs started last.
   const started = (a, b) => Date.parse(a.started_at) - Date.parse(b.started_at);
   const reported = async () => (await engine.api("GET", "/v1/workers")).data.toSorted(started).at(-1).steps_per_second;
-  await until(async () => {
-    await engine.turn("probe", "echo one; echo two; echo three");
-    return 0 < (await reported());
-  });
-  await until(async () => 0 < Number(await figure("Steps a second").innerText()));
+  /** Works until a rate is above zero: at rest, it returns to zero before the page reads it. That of turns is of a whole minute. */
+  const work = (rate) =>
+    until(async () => {
+      await engine.turn("probe", "echo one; echo two; echo three");
+      return 0 < Number(await rate());
+    }, 150_000);
+  await work(reported);
+  await work(() => figure("Steps a second").innerText());
   await page.tab.getByRole("columnheader", { name: "Steps/s" }).waitFor();
-  await until(async () => 0 < Number(await figure("Turns a second").innerText()));
+  await work(() => figure("Turns a second").innerText());
   assert.deepEqual(await page.faults("overview-rates"), []);
   await page.close();
 });
@@ -91,8 +98,7 @@ for (const width of WIDTHS) {
       );
       await empty.tab.reload();
       await empty.sees("the database does not answer");
-      empty.problems = empty.problems.filter((it) => !it.includes("503"));
-      faults.push(...(await empty.faults("overview-failing")));
+      faults.push(...(await empty.faults("overview-failing")).filter((it) => !it.includes("503")));
       await empty.close();
     }
     assert.deepEqual(faults, []);

@@ -1,7 +1,7 @@
 /** What models were sent, versions of prompts, ratings of answers, and where words were said. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { indexed, Page, setUp, until, WIDTHS } from "./harness.mjs";
+import { becomes, indexed, Page, setUp, until, WIDTHS } from "./harness.mjs";
 
 let engine, browser;
 setUp(
@@ -46,7 +46,7 @@ test("an answer is rated with a note, and counts for its strategy", options, asy
   const page = await Page.open(browser, engine);
   await page.view(`threads/${thread}`, "Conversation");
   const took = page.tab.locator(".turn-head .when");
-  const measured = (await page.tab.getByText(/^= \d+ m?s$/).innerText()).slice(2);
+  const measured = (await page.tab.getByText(/^= [\d.]+ m?s$/).innerText()).slice(2);
   await until(async () => (await took.innerText()).endsWith(measured));
   await page.button("Rate the answer").click();
   await page.tab.getByLabel("Note").fill("It ignored the date.");
@@ -56,7 +56,8 @@ test("an answer is rated with a note, and counts for its strategy", options, asy
   await rated.getByText("bad").first().waitFor();
   await page.button("Rate the answer again").click();
   await page.button("Good").click();
-  await until(async () => (await rated.count()) === 2);
+  await becomes(() => rated.count(), 2);
+  await page.settled();
   assert.ok((await took.innerText()).endsWith(measured), "a rating takes no time of the turn");
   const { data } = await engine.api("GET", `/v1/threads/${thread}/events?limit=500`);
   const events = data.filter((it) => it.kind === "rated");

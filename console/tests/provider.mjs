@@ -1,6 +1,6 @@
 /** A certified provider of OpenID Connect, with sign-in pages, on loopback. It is another site than the console: `localhost`. */
 import { Provider as OpenIdProvider } from "oidc-provider";
-import { freePort } from "./harness.mjs";
+import { freePort } from "./ports.mjs";
 
 /** Characters that a form encodes: the API must encode them, too. */
 const SECRET = "a secret+of/the client:%";

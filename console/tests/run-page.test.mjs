@@ -56,7 +56,7 @@ test("the page verifies its log, and shows the thread at any event", { timeout: 
   const { tab, problems, close } = await open(html);
   await tab.getByText("is intact").waitFor();
   assert.equal(await tab.locator("img").count(), 0);
-  await tab.getByText(/^turn of [\d.]+ m?s: .*engine \d+ ms/).waitFor();
+  await tab.getByText(/^turn of [\d.]+ m?s: .*engine [\d.]+ m?s/).waitFor();
   const last = Number(await tab.getByRole("slider").inputValue());
   assert.equal(await tab.locator(".event").count(), last + 1);
   assert.equal(await tab.locator(".message.later").count(), 0);

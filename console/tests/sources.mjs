@@ -11,7 +11,13 @@ Map.groupBy ??= (all, key) => {
 
 /** Returns a module of the page, such as `words.ts` of `src/lib`. */
 export async function load(path) {
-  const sources = await createServer({ server: { middlewareMode: true }, appType: "custom", logLevel: "error" });
+  const sources = await createServer({
+    // Test files run beside each other: none opens a port for a browser, or writes what another reads.
+    server: { middlewareMode: true, hmr: false, ws: false, watch: null },
+    optimizeDeps: { noDiscovery: true, include: [] },
+    appType: "custom",
+    logLevel: "error",
+  });
   try {
     return await sources.ssrLoadModule(`/src/${path}`);
   } finally {

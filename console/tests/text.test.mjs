@@ -71,7 +71,7 @@ test("no view shows hidden characters, and right-to-left text keeps its directio
   paths.push(`threads/${echoed.thread_id}/diff/${failed.thread_id}`);
   for (const path of paths) {
     await page.view(path, "turnfold");
-    await page.tab.waitForLoadState("networkidle").catch(() => undefined);
+    await page.settled();
     const text = await page.tab.evaluate(() => document.body.textContent);
     const found = HARMFUL.exec(text);
     assert.equal(found, null, `${path}: ${found && JSON.stringify(text.slice(found.index - 40, found.index + 40))}`);

@@ -1,25 +1,31 @@
-/** The order of a table, as the address has it: the name of a column in its usual direction, or with `_reversed` the other. */
+/** The order of a list or table, as the address and the API have it: a column with the highest first, or with `_asc` the lowest. */
 
 export interface Sort {
   by: string;
-  isReversed: boolean;
+  isRising: boolean;
 }
-type Direction = "ascending" | "descending";
+/** Columns by their names. One that usually rises begins with the lowest, and has `_desc` for the highest. */
+type Columns = Record<string, { name: string; rises?: boolean }>;
 
-const REVERSED = /_reversed$/;
-
-/** Reads an order by one of these columns; the usual one if it is another. */
-export function sortOf(text: string | undefined, columns: object, usual: string): Sort {
-  const by = text?.replace(REVERSED, "") ?? usual;
-  return Object.hasOwn(columns, by) ? { by, isReversed: REVERSED.test(text ?? "") } : { by: usual, isReversed: false };
-}
-
-/** The order after its column is chosen: the reverse if it was chosen before. */
-export const toggled = (sort: Sort, by: string): string => (sort.by === by && !sort.isReversed ? `${by}_reversed` : by);
-
-/** The direction of an order whose column has a usual one. */
-export function directionOf({ isReversed }: Sort, usual: Direction = "descending"): Direction {
-  return isReversed === (usual === "descending") ? "ascending" : "descending";
+/** Reads an order; the usual one if it is by another column. In views that were saved earlier, `_reversed` is the less usual direction. */
+export function sortOf(text: string | undefined, usual: string, columns?: Columns): Sort {
+  const [, by, end] = /^(.*?)(?:_(asc|desc|reversed))?$/s.exec(text ?? usual)!;
+  if (columns && !Object.hasOwn(columns, by)) return sortOf(usual, usual, columns);
+  const rises = columns?.[by].rises ?? false;
+  return { by, isRising: end === "reversed" ? !rises : end ? end === "asc" : rises };
 }
 
-export const arrowOf = (direction: Direction): string => (direction === "ascending" ? " ▴" : " ▾");
+/** The order after its column is chosen: the other direction if it was chosen before. */
+export function toggled(sort: Sort, by: string, rises = false): string {
+  if (sort.by !== by || sort.isRising !== rises) return by;
+  return `${by}_${rises ? "desc" : "asc"}`;
+}
+
+/** What the heading of a column shows of an order: its direction, if it is by this column, also as an arrow. */
+export function shownBy(
+  { by, isRising }: Sort,
+  column: string,
+): { direction?: "ascending" | "descending"; arrow: string } {
+  if (by !== column) return { arrow: "" };
+  return isRising ? { direction: "ascending", arrow: " ▴" } : { direction: "descending", arrow: " ▾" };
+}
