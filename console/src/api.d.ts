@@ -1364,7 +1364,8 @@ export interface paths {
         /**
          * Sign in with an issuer
          * @description For browsers: leads to the page of the issuer that asks a person to sign in. The browser keeps the secrets of the attempt for ten
-         *     minutes in a cookie that scripts cannot read. The request needs no key.
+         *     minutes in a cookie that scripts cannot read. After a failure, a browser is led to the console, which explains it. The request needs no
+         *     key.
          */
         get: operations["begin_sign_in"];
         put?: never;
@@ -11826,6 +11827,15 @@ export interface operations {
             };
             /** @description No pages of an issuer are configured. */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The addresses of the issuer cannot be read. */
+            503: {
                 headers: {
                     [name: string]: unknown;
                 };
