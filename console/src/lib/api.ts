@@ -23,7 +23,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What was thrown, as an error of the API. */
+/** Anything thrown, as an error of the API. */
 export const errorOf = (thrown: unknown): ApiError =>
   thrown instanceof ApiError ? thrown : new ApiError(0, String(thrown));
 
