@@ -17,7 +17,7 @@ after(async () => {
   await deployment?.stop();
 });
 
-const options = { timeout: 180_000 };
+const options = { timeout: 300_000 };
 
 /** The status of the thread that a page shows. */
 const status = (page, text) => page.tab.locator("main .badge").filter({ hasText: text }).first();
@@ -46,11 +46,11 @@ test(
     await deployment.work("second");
     const waits = page.tab.locator("main header p.warn");
     assert.equal(await waits.count(), 0, "the worker renews its lease");
-    const before = Date.now();
+    const began = Date.now();
     await deployment.killWorker("first");
     const killed = Date.now();
     await waits.filter({ hasText: "Its worker does not respond: worker first no longer renews its lease" }).waitFor();
-    await status(page, /^(idle|answered)$/).waitFor({ timeout: 60_000 });
+    await status(page, /^(idle|answered)$/).waitFor({ timeout: 120_000 });
     await until(async () => (await waits.count()) === 0);
     const { messages } = await deployment.api("GET", `/v1/threads/${thread}`);
     assert.match(messages.at(-1).content, /after the worker was killed/);
@@ -61,7 +61,7 @@ test(
     // From the death to the takeover, whenever the lease ended. The last sign of life is a little older than the kill.
     const { from, takeovers } = await deployment.api("GET", `/v1/turns/${id}/timeline`);
     const taken = Date.parse(from) + takeovers[0].at_ms;
-    const range = [taken - killed - 100 - rounding(dead), taken - before + 3_000 + rounding(dead)];
+    const range = [taken - killed - 100 - rounding(dead), taken - began + 3_000 + rounding(dead)];
     assert.ok(range[0] <= dead && dead <= range[1], `${dead} is not in ${range}`);
     await row(overview, "first").getByText("missing").waitFor({ timeout: 90_000 });
     await row(overview, "second").getByText("active").waitFor();

@@ -7,5 +7,5 @@ export function durations(text) {
   return (text.match(/(\d+ min )?[\d.]+ (ms|s)\b/g) ?? []).map(sum);
 }
 
-/** How far the text of a duration may be from it, in milliseconds. */
+/** The most by which the text of a duration differs from it, in milliseconds. */
 export const rounding = (ms) => (ms < 1_000 ? 1 : ms < 10_000 ? 50 : 500);

@@ -5,9 +5,12 @@ import { join, resolve } from "node:path";
 import { after, before } from "node:test";
 import { inaccessible } from "./axe.mjs";
 import { freePort } from "./ports.mjs";
+import { cutOff } from "./layout.mjs";
 import { end, newFolder, removeFolder, start, success } from "./processes.mjs";
+import { becomes, until, whole } from "./waits.mjs";
 import { chromium } from "playwright-core";
 
+export { becomes, until };
 export const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
 const CHROMIUM = process.env.CHROMIUM_BIN ?? "/usr/bin/chromium";
 for (const file of [TURNFOLD, CHROMIUM])
@@ -105,39 +108,6 @@ export async function indexed(engine) {
   await until(isIndexed, 150_000);
 }
 
-/** Repeats a check until it succeeds, for at most a minute. */
-export async function until(check, ms = 60_000) {
-  const end = Date.now() + ms;
-  for (;;) {
-    try {
-      if (await check()) return;
-    } catch (error) {
-      if (end < Date.now()) throw error;
-    }
-    assert.ok(Date.now() < end, `not within ${ms / 1_000} s: ${check}`);
-    await new Promise((done) => setTimeout(done, 100));
-  }
-}
-
-/** Waits until what is read is as expected. What a page shows may follow what was done to it. */
-export function becomes(read, expected) {
-  return until(async () => {
-    assert.deepEqual(await read(), expected);
-    return true;
-  });
-}
-
-/**
- * A text to look for. A number at its beginning or end is whole: `1 shown` is not in `51 shown`, nor `event 8 of 8` in
- * `event 8 of 80`.
- */
-function whole(text) {
-  const [begins, ends] = [/^\d[\d,.]*\s/.test(text), /\s\d[\d,.]*$/.test(text)];
-  if (typeof text !== "string" || (!begins && !ends)) return text;
-  const words = text.split(/\s+/).map((it) => it.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-  return new RegExp(`${begins ? "(?<!\\d[,.]?)" : ""}${words.join("\\s+")}${ends ? "(?![,.]?\\d)" : ""}`, "i");
-}
-
 export async function openBrowser() {
   return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 }
@@ -157,26 +127,6 @@ export function setUp(take, options = {}) {
     await browser?.close();
     await engine?.stop();
   });
-}
-
-/** Runs in a page: finds text that is cut off without an ellipsis or a shadow at the edge, and rows that overlap. */
-function cutOff() {
-  const found = [];
-  for (const it of document.querySelectorAll("body *")) {
-    const style = getComputedStyle(it);
-    const isText = 2 < it.clientWidth && it.innerText?.trim() && it.checkVisibility();
-    if (!isText || style.display === "inline" || it.tagName === "SELECT") continue;
-    const isWide = it.clientWidth + 1 < it.scrollWidth;
-    const isHigh = it.clientHeight + 2 < it.scrollHeight;
-    const hides = (overflow) => overflow === "hidden" || overflow === "clip";
-    const cut =
-      (isWide && hides(style.overflowX) && style.textOverflow !== "ellipsis") ||
-      (isWide && ["auto", "scroll"].includes(style.overflowX) && style.backgroundImage === "none") ||
-      (isHigh && hides(style.overflowY) && style.textOverflow !== "ellipsis") ||
-      (isHigh && it.style.transform.startsWith("translateY"));
-    if (cut) found.push(`cut off without a sign: ${it.outerHTML.slice(0, 160)}`);
-  }
-  return found;
 }
 
 /** A page that records everything a browser complains about. */

@@ -170,7 +170,7 @@ test("rows beyond the first page follow what happens", options, async () => {
     await page.tab.locator("main a[data-row]").last().scrollIntoViewIfNeeded();
   });
   await row.locator(".badge", { hasText: "running" }).waitFor();
-  await engine.api("POST", `/v1/turns/${late.id}/cancel`);
+  await engine.api("POST", `/v1/turns/${late.id}/cancel`, {});
   await row.locator(".badge", { hasText: "cancelled" }).waitFor();
   await page.close();
 });

@@ -23,6 +23,10 @@ export class ApiError extends Error {
   }
 }
 
+/** Anything thrown, as an error of the API. */
+export const errorOf = (thrown: unknown): ApiError =>
+  thrown instanceof ApiError ? thrown : new ApiError(0, String(thrown));
+
 interface Options {
   query?: Query;
   body?: unknown;

@@ -42,6 +42,11 @@ export function duration(ms: number): string {
   return `${Math.round(hours / 24)} days`;
 }
 
+/** Cost, if one is known, and time. */
+export function spent(usage: Parameters<typeof cost>[0] | null | undefined, ms: number): string {
+  return usage?.usd ? `${cost(usage)} · ${duration(ms)}` : duration(ms);
+}
+
 /** Distance of a moment from now: `4 min ago`, `in 2 h`. */
 export function relative(at: number, now: number): string {
   const seconds = Math.round((at - now) / 1_000);

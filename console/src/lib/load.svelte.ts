@@ -1,5 +1,5 @@
 /** Data of the API that a view shows: loaded, polled while the page is visible, and loaded again after a failure. */
-import { ApiError } from "./api.ts";
+import { errorOf, type ApiError } from "./api.ts";
 import { app } from "./app.svelte.ts";
 
 export class Resource<Value> {
@@ -54,7 +54,7 @@ export function load<Value>(
         [last, resource.error, failures] = [text, undefined, 0];
       } catch (error) {
         if (controller.signal.aborted) return;
-        resource.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+        resource.error = errorOf(error);
         failures += 1;
       }
       [resource.isLoading, isRunning] = [false, false];

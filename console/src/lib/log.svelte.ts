@@ -1,5 +1,5 @@
 /** A window of a thread's log that grows while the thread works. */
-import { ApiError, get, type Page } from "./api.ts";
+import { ApiError, errorOf, get, type Page } from "./api.ts";
 import type { LogEvent } from "./events.ts";
 import { follow, type StreamEvent } from "./stream.ts";
 
@@ -42,7 +42,7 @@ export class Log {
       this.report();
     } catch (error) {
       if (controller.signal.aborted) return;
-      this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      this.error = errorOf(error);
     }
     this.isLoading = false;
     if (this.isAtEnd || this.error) void this.follow(controller.signal);

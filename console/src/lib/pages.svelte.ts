@@ -1,5 +1,5 @@
 /** A list of the API that is read page by page. Its first page and the rows in view are polled. */
-import { ApiError, get, type Page, type Query } from "./api.ts";
+import { errorOf, get, type Page, type Query } from "./api.ts";
 import { app } from "./app.svelte.ts";
 import { load, type Resource } from "./load.svelte.ts";
 
@@ -89,7 +89,7 @@ export class Pages<Item extends Keyed> {
       const page = await this.read(this.query(), signal, this.items.at(-1)?.id ?? this.start);
       if (shown === this.shown) this.put(this.items, this.items.length, page);
     } catch (error) {
-      if (!signal.aborted) this.first.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      if (!signal.aborted) this.first.error = errorOf(error);
     } finally {
       this.isBusy = false;
     }

@@ -1,5 +1,5 @@
 /** The results of a batch, read from the newest to the first. */
-import { ApiError, request, type Schema } from "./api.ts";
+import { errorOf, request, type ApiError, type Schema } from "./api.ts";
 import { compact, type Line } from "./lines.ts";
 import { parsePrintable } from "./printable.ts";
 
@@ -64,7 +64,7 @@ export class Results {
         await work();
         this.error = undefined;
       } catch (error) {
-        this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+        this.error = errorOf(error);
       }
       return !this.error;
     });

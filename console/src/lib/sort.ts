@@ -21,7 +21,7 @@ export function toggled(sort: Sort, by: string, rises = false): string {
   return `${by}_${rises ? "desc" : "asc"}`;
 }
 
-/** What the heading of a column shows of an order: its direction, if it is by this column, also as an arrow. */
+/** The sign of an order in the heading of a column: its direction, if it is by this column, also as an arrow. */
 export function shownBy(
   { by, isRising }: Sort,
   column: string,

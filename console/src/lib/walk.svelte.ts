@@ -1,5 +1,5 @@
 /** Pages of the API that are read one after the other, and added up, while a view is open. */
-import { ApiError, get, type Query } from "./api.ts";
+import { errorOf, get, type ApiError, type Query } from "./api.ts";
 
 /** A part of an answer: how many events were read for it, and where the next part begins. */
 interface Part {
@@ -47,7 +47,7 @@ export abstract class Walk<Page extends Part> {
       }
     } catch (error) {
       if (controller.signal.aborted) return;
-      this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+      this.error = errorOf(error);
     }
     this.isRunning = false;
   }
