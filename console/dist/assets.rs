@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-CPmnxe_l.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "689b6ad39070cf31fa8413de3bb85a79",
-        content: include_bytes!("assets/index-CPmnxe_l.js"),
-        brotli: include_bytes!("assets/index-CPmnxe_l.js.br"),
-    },
-    Asset {
-        path: "/assets/index-DYKIrb7P.css",
+        path: "/assets/index-BVabQuRK.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "d5cd5f69b06a11cb97b5f4b834da08f7",
-        content: include_bytes!("assets/index-DYKIrb7P.css"),
-        brotli: include_bytes!("assets/index-DYKIrb7P.css.br"),
+        hash: "44953ff54fc9c40581d38468f2b6f968",
+        content: include_bytes!("assets/index-BVabQuRK.css"),
+        brotli: include_bytes!("assets/index-BVabQuRK.css.br"),
+    },
+    Asset {
+        path: "/assets/index-DqhWxvKE.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "655e32e8c0405fb1f15ed08d991d38b8",
+        content: include_bytes!("assets/index-DqhWxvKE.js"),
+        brotli: include_bytes!("assets/index-DqhWxvKE.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "c44b428af7d79b1eb73b5f69bc6fb2c9",
+        hash: "2791f49dd0c4ab0d2eca63fa40250be2",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },
