@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context as _;
 use serde::Serialize;
-use shared::printable;
+use shared::{one_line, printable};
 
 pub(crate) use self::{
     table::table,
@@ -43,7 +43,7 @@ pub(crate) fn one<T: Serialize>(
     match format {
         Format::Text => print(&text()),
         Format::Json => print(&serde_json::to_string_pretty(item)?),
-        Format::Jsonl => print(&serde_json::to_string(item)?),
+        Format::Jsonl => print(&one_line(serde_json::to_string(item)?)),
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn many<T: Serialize>(
     match format {
         Format::Text => print(&text()),
         Format::Json => print(&serde_json::to_string_pretty(items)?),
-        Format::Jsonl => items.iter().try_for_each(|item| print(&serde_json::to_string(item)?)),
+        Format::Jsonl => items.iter().try_for_each(|item| print(&one_line(serde_json::to_string(item)?))),
     }
 }
 

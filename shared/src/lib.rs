@@ -29,6 +29,7 @@ mod language;
 mod message;
 mod named_option;
 mod node_config;
+mod one_line;
 mod outcome;
 mod overlay;
 mod pending;
@@ -87,6 +88,7 @@ pub use message::{
 };
 pub use named_option::{NamedOption, named_option};
 pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, unknown_server};
+pub use one_line::one_line;
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use overlay::{overlay, with_config};
 pub use pending::{BlockReason, BlockedBy, PendingCause};

@@ -3,6 +3,7 @@
 use api_types::Turn;
 use axum::response::sse::Event;
 use serde_json::{Value, json};
+use shared::one_line;
 
 use super::{
     answer_stream::Format,
@@ -84,5 +85,5 @@ pub(super) fn done() -> Event {
 }
 
 fn event(data: &Value) -> Event {
-    Event::default().data(data.to_string())
+    Event::default().data(one_line(data.to_string()))
 }

@@ -10,6 +10,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use shared::one_line;
 use utoipa::ToSchema;
 
 use super::{
@@ -238,7 +239,7 @@ impl TextChunks {
         if let (Some(chunk), Value::Object(more)) = (chunk.as_object_mut(), more) {
             chunk.extend(more);
         }
-        Event::default().data(chunk.to_string())
+        Event::default().data(one_line(chunk.to_string()))
     }
 }
 

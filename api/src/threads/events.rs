@@ -15,8 +15,7 @@ use futures::stream;
 use queue::{Delta, Notification};
 use serde::Deserialize;
 use serde_json::json;
-use shared::Role;
-use shared::ThreadStatus;
+use shared::{Role, ThreadStatus, one_line};
 use store::{Error, ThreadId};
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
@@ -275,6 +274,7 @@ impl Follower {
         let Delta { turn, node, seq, .. } = delta;
         let text = &self.answer.text()[from..];
         let delta = json!({"turn_id": turn, "node": node, "seq": seq, "text": text}).to_string();
+        let delta = one_line(delta);
         self.ready.push_back(Event::default().event("delta").data(delta));
     }
 
@@ -321,8 +321,8 @@ fn reset(reason: &str) -> Event {
 fn sse_event(recorded: &store::Recorded) -> Event {
     let log_event = views::log_event(recorded);
     let event = Event::default().id(log_event.seq.to_string()).event(&log_event.kind);
-    match event.clone().json_data(&log_event) {
-        Ok(event) => event,
+    match serde_json::to_string(&log_event) {
+        Ok(data) => event.data(one_line(data)),
         Err(error) => {
             let detail = format!("event {} cannot be serialized: {error}", log_event.seq);
             event.data(json!(Kind::Internal.because(detail).body()).to_string())

@@ -88,3 +88,28 @@ async fn a_batch_line_with_such_a_value_is_invalid_and_the_others_run() {
         assert!(line["error"]["message"].as_str().unwrap().contains(why), "{line}");
     }
 }
+
+/// For Python's `splitlines`, and what is built on it, JSON may have three more ends of lines within a text.
+#[tokio::test]
+async fn lines_and_streams_have_no_other_end_of_a_line() {
+    let test = BatchTest::new().await;
+    let text = "echo a\u{85}b\u{2028}c\u{2029}d";
+    let body = json!({"strategy": "probe", "input": text});
+    let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body});
+    let batch = test.batch(&test.upload(line.to_string()).await, json!({})).await;
+    let ended = test.wait_for_status(&batch, "completed").await;
+    let file = ended["output_file_id"].as_str().unwrap();
+    let messages = json!([{"role": "user", "content": text}]);
+    let chat = json!({"model": "probe", "messages": messages, "stream": true});
+    let response = json!({"model": "probe", "input": text, "stream": true});
+    for reply in [
+        test.api.get(&format!("/v1/batches/{batch}/results")).await,
+        test.api.get(&format!("/v1/files/{file}/content")).await,
+        test.api.post("/v1/chat/completions", chat).await,
+        test.api.post("/v1/responses", response).await,
+    ] {
+        let text = reply.text();
+        assert!(text.contains(r"a\u0085b\u2028c\u2029d"), "{text}");
+        assert!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']), "{text}");
+    }
+}

@@ -6,7 +6,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _,
     QuerySelect as _,
 };
-use shared::{BatchResult, ResultResponse, ResultRun, UsageTotal};
+use shared::{BatchResult, ResultResponse, ResultRun, UsageTotal, one_line};
 
 use super::{
     Batch, BatchId, Item, ItemState,
@@ -295,9 +295,9 @@ impl Results {
     }
 }
 
-/// Serializes a result as JSON.
+/// Serializes a result as JSON on one line.
 pub(crate) fn json_of(result: &BatchResult) -> Result<String, Error> {
     let unwritable =
         |error| Error::Database(format!("result {} cannot be encoded as JSON: {error}", result.id));
-    serde_json::to_string(result).map_err(unwritable)
+    serde_json::to_string(result).map(one_line).map_err(unwritable)
 }

@@ -3,6 +3,7 @@
 use api_types::Turn;
 use axum::response::sse::Event;
 use serde_json::{Value, json};
+use shared::one_line;
 use store::TurnId;
 
 use super::{
@@ -70,7 +71,7 @@ impl ResponseEvents {
         data["type"] = json!(kind);
         data["sequence_number"] = json!(self.next);
         self.next += 1;
-        Some(Event::default().event(kind).data(data.to_string()))
+        Some(Event::default().event(kind).data(one_line(data.to_string())))
     }
 
     /// Numbers an event about the text of the message.
