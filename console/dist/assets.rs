@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
+        path: "/assets/index-B9B1qRKY.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "58d1bb32118e7778c225d5e6b32747a8",
+        content: include_bytes!("assets/index-B9B1qRKY.js"),
+        brotli: include_bytes!("assets/index-B9B1qRKY.js.br"),
+    },
+    Asset {
         path: "/assets/index-BVabQuRK.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "44953ff54fc9c40581d38468f2b6f968",
         content: include_bytes!("assets/index-BVabQuRK.css"),
         brotli: include_bytes!("assets/index-BVabQuRK.css.br"),
-    },
-    Asset {
-        path: "/assets/index-DqhWxvKE.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "655e32e8c0405fb1f15ed08d991d38b8",
-        content: include_bytes!("assets/index-DqhWxvKE.js"),
-        brotli: include_bytes!("assets/index-DqhWxvKE.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "2791f49dd0c4ab0d2eca63fa40250be2",
+        hash: "7d79e5cf077d2538b69f6b8ad3589562",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

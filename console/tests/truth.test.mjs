@@ -156,6 +156,7 @@ test("rows of one filter are not shown under another", options, async () => {
   await page.tab.keyboard.press("Enter");
   await page.sees("there is no field nothing");
   assert.equal(await page.tab.locator("main [data-row]").count(), 0);
+  assert.equal(await page.tab.getByText(/ shown$/).count(), 0, "no number is known");
   await page.close();
 });
 
