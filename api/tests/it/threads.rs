@@ -1,5 +1,7 @@
 //! The routes of threads.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use shared::{Decided, FORMAT, Goto, Opened};
 use store::{NewTurn, Opening};
@@ -58,7 +60,10 @@ async fn threads_are_listed_by_status_newest_first_in_pages() {
 #[tokio::test]
 async fn lists_are_ordered_and_their_pages_fit_together() {
     let api = TestApi::new().await;
-    let long = api.run_turn("wait 1; echo long").await;
+    let long = api.submit("wait 1; echo long").await;
+    // Longer than the other turn takes on a busy machine.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    api.run_until_idle(thread_of(&long)).await;
     let short = api.run_turn("echo short").await;
     let of = |page: &Value| page["data"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>();
     let [first, second] = [id_of(&long), id_of(&short)];

@@ -124,7 +124,7 @@ impl Dev {
         let store = engine::wait_for_servers(|| engine::store_or_new(settings)).await?;
         let (store, export) = LiveExport::start(settings, store)?;
         let claim = Claim::of(settings, hint)?;
-        store.migrate().await?;
+        engine::wait_for_servers(async || Ok(store.migrate().await?)).await?;
         let parts = connect_parts(settings, &store, Alone::Yes).await?;
         let models = engine::models(settings)?;
         let config =
@@ -193,7 +193,8 @@ async fn note_configuration(
     store: &Store,
 ) -> anyhow::Result<()> {
     let (name, version, sha256) = (engine::name(settings), env!("CARGO_PKG_VERSION"), origins.sha256());
-    if store.note_configuration(process, &name, version, &sha256).await? {
+    let note = async || Ok(store.note_configuration(process, &name, version, &sha256).await?);
+    if engine::wait_for_servers(note).await? {
         info!(sha256, "the configuration is another than the last one");
     }
     Ok(())
