@@ -8,6 +8,7 @@ mod inbox;
 mod index;
 mod judge;
 mod key;
+mod list_order;
 mod maintenance;
 mod mcp;
 mod model;
@@ -38,6 +39,7 @@ pub(crate) use self::{
     index::Index,
     judge::JudgeArgs,
     key::Key,
+    list_order::ListOrder,
     maintenance::{Replayed, Selection, Store},
     mcp::{Mcp, Pins},
     model::Model,
@@ -48,8 +50,8 @@ pub(crate) use self::{
     schema::Schema,
     stats::StatsRange,
     strategy::Strategy,
-    thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread, ThreadOrder},
-    turn::{GroupBy, Send, Turn, TurnOrder},
+    thread::{CostBy, CostOrder, DiffView, Fork, Reconcile, Thread},
+    turn::{GroupBy, Send, Turn},
     values::value_name,
     webhook::Webhook,
     whatif::{Cohort as CohortFile, Run as WhatIfRun, ToolPolicy, WhatIf, WhatIfCommand},

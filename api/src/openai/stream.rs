@@ -3,13 +3,12 @@
 use api_types::Turn;
 use axum::response::sse::Event;
 use serde_json::{Value, json};
-use shared::one_line;
 
 use super::{
     answer_stream::Format,
     completion::{completion, id_of},
 };
-use crate::server::problem::ApiError;
+use crate::server::{json_event::json_event, problem::ApiError};
 
 /// Fields of every chunk.
 pub(super) struct Chunks {
@@ -85,5 +84,5 @@ pub(super) fn done() -> Event {
 }
 
 fn event(data: &Value) -> Event {
-    Event::default().data(one_line(data.to_string()))
+    json_event(Event::default(), data)
 }

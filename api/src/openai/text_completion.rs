@@ -10,7 +10,6 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use shared::one_line;
 use utoipa::ToSchema;
 
 use super::{
@@ -26,6 +25,7 @@ use super::{
 use crate::{
     server::{
         extract::{Attempt, Body, IdempotencyKey},
+        json_event::json_event,
         openai_ids::seconds,
         principal::{Actor, Principal},
         problem::{ApiError, Kind},
@@ -239,7 +239,7 @@ impl TextChunks {
         if let (Some(chunk), Value::Object(more)) = (chunk.as_object_mut(), more) {
             chunk.extend(more);
         }
-        Event::default().data(one_line(chunk.to_string()))
+        json_event(Event::default(), &chunk)
     }
 }
 
@@ -265,6 +265,6 @@ impl Format for TextChunks {
     }
 
     fn failed(&mut self, error: &ApiError) -> Vec<Event> {
-        vec![Event::default().data(json!({ "error": error.openai() }).to_string()), done()]
+        vec![json_event(Event::default(), &json!({ "error": error.openai() })), done()]
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod extract;
 pub(crate) mod health;
 pub(crate) mod issued_keys;
 pub(crate) mod issuer_http;
+pub(crate) mod json_event;
 pub(crate) mod key_ring;
 pub(crate) mod limit_warnings;
 pub(crate) mod list_order;

@@ -29,6 +29,7 @@ use crate::{
     },
     server::{
         extract::{LastEventId, Path, Query, WantsStream},
+        json_event::json_event,
         pagination::{limit, page},
         principal::Principal,
         problem::{ApiError, Kind},
@@ -195,8 +196,8 @@ impl Follower {
                 self.over = self.subscription.pause(STORE_RETRY).await;
             }
             Err(error) => {
-                let problem = json!(ApiError::from(error).body()).to_string();
-                self.ready.push_back(Event::default().event("problem").data(problem));
+                let problem = json!(ApiError::from(error).body());
+                self.ready.push_back(json_event(Event::default().event("problem"), &problem));
                 self.over = true;
             }
         }
@@ -273,9 +274,8 @@ impl Follower {
         };
         let Delta { turn, node, seq, .. } = delta;
         let text = &self.answer.text()[from..];
-        let delta = json!({"turn_id": turn, "node": node, "seq": seq, "text": text}).to_string();
-        let delta = one_line(delta);
-        self.ready.push_back(Event::default().event("delta").data(delta));
+        let delta = json!({"turn_id": turn, "node": node, "seq": seq, "text": text});
+        self.ready.push_back(json_event(Event::default().event("delta"), &delta));
     }
 
     /// Ends the answer that is being written if this event ends it. Tells the client if the answer does not begin with what
@@ -315,7 +315,7 @@ impl Follower {
 }
 
 fn reset(reason: &str) -> Event {
-    Event::default().event("reset").data(json!({"reason": reason}).to_string())
+    json_event(Event::default().event("reset"), &json!({"reason": reason}))
 }
 
 fn sse_event(recorded: &store::Recorded) -> Event {
@@ -325,7 +325,7 @@ fn sse_event(recorded: &store::Recorded) -> Event {
         Ok(data) => event.data(one_line(data)),
         Err(error) => {
             let detail = format!("event {} cannot be serialized: {error}", log_event.seq);
-            event.data(json!(Kind::Internal.because(detail).body()).to_string())
+            json_event(event, &json!(Kind::Internal.because(detail).body()))
         }
     }
 }

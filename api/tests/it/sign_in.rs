@@ -347,31 +347,26 @@ async fn no_request_decides_where_a_browser_is_sent() {
 async fn wrong_callbacks_count_as_wrong_keys() {
     let login = Login::serve(true).await;
     let api = api(&login).await;
-    let peer: SocketAddr = "192.0.2.1:4000".parse().unwrap();
-    let send = async |path: String, cookie: &str| {
-        let mut request = Request::get(path).header("cookie", cookie).body(Body::empty()).unwrap();
-        request.extensions_mut().insert(ConnectInfo(peer));
-        api.send(request).await
-    };
+    let send = async |query: String, cookie: &str| finish_from(&api, "192.0.2.1", &query, cookie).await;
     for _ in 0..10 {
-        send(format!("{CALLBACK}?code=x&state=y"), "other=1").await.problem(401, "unauthorized");
+        send("code=x&state=y".to_owned(), "other=1").await.problem(401, "unauthorized");
         let (location_at_issuer, pair) = begin(&api).await;
         let state = login.sign_in(&location_at_issuer, &[]);
-        let path = format!("{CALLBACK}?code=guess&{}", state.split_once('&').unwrap().1);
-        send(path, &pair).await.problem(401, "unauthorized");
+        let query = format!("code=guess&{}", state.split_once('&').unwrap().1);
+        send(query, &pair).await.problem(401, "unauthorized");
     }
-    let mut reply = send(format!("{CALLBACK}?code=x&state=y"), "other=1").await;
+    let mut reply = send("code=x&state=y".to_owned(), "other=1").await;
     // On a slow machine, the address may have got some wrong keys back.
     for _ in 0..20 {
         if reply.status == StatusCode::UNAUTHORIZED {
-            reply = send(format!("{CALLBACK}?code=x&state=y"), "other=1").await;
+            reply = send("code=x&state=y".to_owned(), "other=1").await;
         }
     }
     reply.problem(429, "too-many-wrong-keys");
     assert!(reply.headers.contains_key(header::RETRY_AFTER));
     let (location_at_issuer, pair) = begin(&api).await;
     let query = login.sign_in(&location_at_issuer, &[("id_token", claims())]);
-    assert_eq!(location(&send(format!("{CALLBACK}?{query}"), &pair).await), DONE, "others are not shut out");
+    assert_eq!(location(&send(query, &pair).await), DONE, "others are not shut out");
 }
 
 /// Sends a callback from an address.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
 
-use super::{Selection, values::reason};
+use super::{ListOrder, Selection, values::reason};
 
 #[derive(Subcommand)]
 pub(crate) enum Thread {
@@ -24,8 +24,8 @@ pub(crate) enum Thread {
         ///
         /// All but newest and oldest put the newest 10,000 threads that match in order: the highest value first, or with _asc the
         /// lowest. usd and tokens need the search index.
-        #[arg(long, value_enum, value_name = "ORDER", default_value_t = ThreadOrder::Newest)]
-        order: ThreadOrder,
+        #[arg(long, value_enum, value_name = "ORDER", default_value_t = ListOrder::Newest)]
+        order: ListOrder,
         /// Maximum number of threads
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
@@ -333,32 +333,6 @@ pub(crate) enum CostBy {
     Day,
     /// Use of the answers: used, unusable and repeated, or a summary of a long conversation
     Purpose,
-}
-
-/// Order of a list of threads, as the API names it.
-#[derive(Clone, Copy, clap::ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum ThreadOrder {
-    /// Newest first
-    Newest,
-    /// Oldest first
-    Oldest,
-    /// Last changed first
-    Updated,
-    /// Longest unchanged first
-    UpdatedAsc,
-    /// Dearest first, with all turns
-    Usd,
-    /// Cheapest first; no known cost counts as zero
-    UsdAsc,
-    /// Most tokens first, with all turns
-    Tokens,
-    /// Fewest tokens first
-    TokensAsc,
-    /// Longest first, from the first event to the last change
-    Took,
-    /// Shortest first
-    TookAsc,
 }
 
 /// Order of the groups.

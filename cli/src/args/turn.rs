@@ -5,7 +5,10 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Subcommand, ValueEnum};
 use shared::{MultitaskStrategy, Priority};
 
-use super::values::{duration, multitask_strategy, priority};
+use super::{
+    ListOrder,
+    values::{duration, multitask_strategy, priority},
+};
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
@@ -42,8 +45,8 @@ pub(crate) enum Turn {
         ///
         /// All but newest and oldest put the newest 10,000 turns that match in order: the highest value first, or with _asc the
         /// lowest. usd and tokens need the search index.
-        #[arg(long, value_enum, value_name = "ORDER", default_value_t = TurnOrder::Newest)]
-        order: TurnOrder,
+        #[arg(long, value_enum, value_name = "ORDER", default_value_t = ListOrder::Newest)]
+        order: ListOrder,
         /// Maximum number of turns
         #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
@@ -99,32 +102,6 @@ pub(crate) enum Turn {
         #[arg(short, long)]
         yes: bool,
     },
-}
-
-/// Order of a list of turns, as the API names it.
-#[derive(Clone, Copy, ValueEnum)]
-#[value(rename_all = "snake_case")]
-pub(crate) enum TurnOrder {
-    /// Newest first
-    Newest,
-    /// Oldest first
-    Oldest,
-    /// Last changed first
-    Updated,
-    /// Longest unchanged first
-    UpdatedAsc,
-    /// Dearest first
-    Usd,
-    /// Cheapest first; no known cost counts as zero
-    UsdAsc,
-    /// Most tokens first
-    Tokens,
-    /// Fewest tokens first
-    TokensAsc,
-    /// Longest first, from the submission to the end, or until now
-    Took,
-    /// Shortest first
-    TookAsc,
 }
 
 /// Judgement of an answer.

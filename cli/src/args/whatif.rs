@@ -101,7 +101,7 @@ pub(crate) struct Run {
     /// Also write the limits of --fail-if and the threads that are not decided to this file, as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
-    /// Run the threads with this binary of turnfold, from their first difference between it and this one on
+    /// Run the threads with this binary of turnfold, from the first difference between it and this one on
     #[arg(long, value_name = "PATH", conflicts_with_all = ["prompt", "model"])]
     pub(crate) build: Option<PathBuf>,
     /// Another build planned the run, and started this one

@@ -12,7 +12,7 @@ use store::{Conditions, Selected, TurnFilter};
 
 use super::{Context, source::Source};
 use crate::{
-    args::Selection,
+    args::{Selection, value_name},
     client::Client,
     exit::{CliError, Exit},
     suggest,
@@ -156,5 +156,5 @@ pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
 
 /// Writes the order of a list as part of a query.
 pub(super) fn order_query(order: &impl ValueEnum) -> String {
-    order.to_possible_value().map(|value| format!("&order={}", value.get_name())).unwrap_or_default()
+    format!("&order={}", value_name(order))
 }

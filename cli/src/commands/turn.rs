@@ -19,7 +19,7 @@ use super::{
     source,
 };
 use crate::{
-    args::{GroupBy, Send, Turn, TurnOrder},
+    args::{GroupBy, ListOrder, Send, Turn},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
     ids,
@@ -106,7 +106,7 @@ async fn list(
     thread: Option<String>,
     status: Option<String>,
     filter: Option<String>,
-    order: TurnOrder,
+    order: ListOrder,
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let thread = match thread {

@@ -5,7 +5,7 @@ pub(crate) mod webhooks {
     use sea_orm::entity::prelude::*;
     use serde_json::Value;
     use sha2::{Digest as _, Sha256};
-    use url::Url;
+    use url::{Position, Url};
 
     use crate::WebhookDetails;
 
@@ -57,9 +57,8 @@ pub(crate) mod webhooks {
 
     /// Returns the host of an address, with its port if it is not the usual one. Empty if the address is not a URL.
     fn host(url: &str) -> String {
-        let Ok(url) = Url::parse(url) else { return String::new() };
-        let host = url.host_str().unwrap_or_default();
-        url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+        let url = Url::parse(url).ok();
+        url.map(|url| url[Position::BeforeHost..Position::AfterPort].to_owned()).unwrap_or_default()
     }
 
     #[test]

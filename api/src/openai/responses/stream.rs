@@ -3,7 +3,6 @@
 use api_types::Turn;
 use axum::response::sse::Event;
 use serde_json::{Value, json};
-use shared::one_line;
 use store::TurnId;
 
 use super::{
@@ -13,7 +12,10 @@ use super::{
 };
 use crate::{
     openai::answer_stream::Format,
-    server::problem::{ApiError, Kind},
+    server::{
+        json_event::json_event,
+        problem::{ApiError, Kind},
+    },
 };
 
 /// Length of a piece of the text in bytes. It may be shorter at the end of a word.
@@ -71,7 +73,7 @@ impl ResponseEvents {
         data["type"] = json!(kind);
         data["sequence_number"] = json!(self.next);
         self.next += 1;
-        Some(Event::default().event(kind).data(one_line(data.to_string())))
+        Some(json_event(Event::default().event(kind), &data))
     }
 
     /// Numbers an event about the text of the message.

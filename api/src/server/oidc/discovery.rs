@@ -1,6 +1,6 @@
 //! The addresses of the issuer, as its own document names them (OpenID Connect Discovery 1.0).
 //!
-//! The document is read when an address is first needed that is not configured, and after an hour. A configured address counts more.
+//! The document is read when an address is first needed that is not configured, and after an hour. A configured address takes precedence.
 //!
 //! **Invariant:** a document of another issuer, or without an address that is needed, is not used. No address is http, except on the
 //! machine of an issuer that itself is.

@@ -11,6 +11,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::warn;
+use url::form_urlencoded::{Serializer, byte_serialize};
 
 use super::{config::SignInConfig, failure::Failure};
 use crate::server::issuer_http;
@@ -112,19 +113,18 @@ impl TokenEndpoint {
         if self.client_secret.is_none() {
             fields.push(("client_id", &*self.client_id));
         }
-        let (body, credentials) = (form(&url, &fields), self.credentials(&url));
         let request = self.http.post(url).header(ACCEPT, "application/json");
-        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
-        match credentials {
+        let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded").body(form(&fields));
+        match self.credentials() {
             Some(credentials) => request.header(AUTHORIZATION, credentials),
             None => request,
         }
     }
 
     /// Returns the credentials of a confidential client: each part is encoded as in a form (RFC 6749, 2.3.1).
-    fn credentials(&self, url: &Url) -> Option<HeaderValue> {
+    fn credentials(&self) -> Option<HeaderValue> {
         let secret = self.client_secret.as_ref()?;
-        let encoded = |text: &str| form(url, &[("", text)]).trim_start_matches('=').to_owned();
+        let encoded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
         let (id, secret) = (encoded(&self.client_id), encoded(secret.expose_secret()));
         let text = format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")));
         let mut value = HeaderValue::from_str(&text).ok()?;
@@ -133,11 +133,9 @@ impl TokenEndpoint {
     }
 }
 
-/// Returns the fields of a form for this URL, encoded.
-fn form(url: &Url, fields: &[(&str, &str)]) -> String {
-    let mut url = url.clone();
-    url.query_pairs_mut().clear().extend_pairs(fields);
-    url.query().unwrap_or_default().to_owned()
+/// Returns the fields of a form, encoded.
+fn form(fields: &[(&str, &str)]) -> String {
+    Serializer::new(String::new()).extend_pairs(fields).finish()
 }
 
 /// Returns the reason for which the issuer refused a code.
@@ -166,15 +164,15 @@ mod tests {
             authorize_url: None,
             token_url: None,
             sign_out_url: None,
-            public_url: url.clone(),
+            public_url: url,
             scopes: Vec::new(),
             token: SessionToken::Id,
         };
         let endpoint = TokenEndpoint::new(&config, String::new());
-        let credentials = endpoint.credentials(&url).unwrap();
+        let credentials = endpoint.credentials().unwrap();
         let encoded = credentials.to_str().unwrap().strip_prefix("Basic ").unwrap();
         let text = String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
         assert_eq!(text, "turn+fold:%3Da%3Ab%25%2B%C3%A9");
-        assert_eq!(form(&url, &[("code", "a&b=c"), ("d", "")]), "code=a%26b%3Dc&d=");
+        assert_eq!(form(&[("code", "a&b=c"), ("d", "")]), "code=a%26b%3Dc&d=");
     }
 }

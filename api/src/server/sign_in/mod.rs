@@ -33,6 +33,7 @@ use axum::http::{HeaderMap, HeaderValue};
 use queue::clock;
 use reqwest::Url;
 use tracing::warn;
+use url::Position;
 
 pub use self::config::{SessionToken, SignInConfig};
 use self::{
@@ -89,11 +90,7 @@ impl SignIn {
     pub(crate) fn host(&self) -> String {
         let issuer = Url::parse(self.discovery.issuer()).ok();
         let url = self.config.authorize_url.as_ref().or(issuer.as_ref());
-        let host = url.and_then(Url::host_str).unwrap_or_default();
-        match url.and_then(Url::port) {
-            Some(port) => format!("{host}:{port}"),
-            None => host.to_owned(),
-        }
+        url.map(|url| url[Position::BeforeHost..Position::AfterPort].to_owned()).unwrap_or_default()
     }
 
     /// Returns the URL at which a browser begins. Its cookie would not come back to another name of this API.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use shared::ThreadStatus;
 
 use crate::{
-    args::ThreadOrder,
+    args::ListOrder,
     commands::{
         Context,
         selection::{check_known_strategies, filter_query, order_query},
@@ -20,7 +20,7 @@ pub(super) async fn run(
     source: &Source,
     status: Option<String>,
     filter: Option<&str>,
-    order: ThreadOrder,
+    order: ListOrder,
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let status = status.map(|name| name.parse::<ThreadStatus>()).transpose();

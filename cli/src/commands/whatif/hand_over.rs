@@ -2,10 +2,9 @@
 
 use std::{os::unix::process::CommandExt as _, path::Path, process::Command};
 
-use clap::ValueEnum as _;
-
 use super::plan::Folder;
 use crate::{
+    args::value_name,
     commands::{Context, executable::Executable},
     exit::{CliError, Exit},
 };
@@ -33,10 +32,9 @@ pub(super) fn hand_over(
         );
         return Err(CliError::with_exit(Exit::Usage, message));
     }
-    let format = ctx.format.to_possible_value();
     let error = Command::new(build.path())
         .args(&ctx.config_flags)
-        .args(format.iter().flat_map(|format| ["--output", format.get_name()]))
+        .args(["--output", &value_name(&ctx.format)])
         .args(ctx.tenant.iter().flat_map(|tenant| ["--tenant", tenant]))
         .args(["whatif", "run", "--handed-over", "--yes", "--resume"])
         .arg(folder.path())
